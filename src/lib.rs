@@ -1,0 +1,19 @@
+//! Headwater: an AG-UI gateway with a conversation engine inside.
+//!
+//! The code, in layer order (`tests/layers.rs` holds who may import whom):
+//!
+//! - [`ids`], [`clock`]: names of things; the only reader of the clock.
+//! - [`protocol`]: plain data that several layers speak.
+//! - [`engine`]: pure; decides what is recorded and derives what is still to be done.
+//! - [`agui`]: pure; translates between AG-UI and the protocol.
+//! - [`sse`], [`store`], [`provider`]: adapters towards logs and models.
+//! - [`runtime`]: does what the engine decides.
+//! - [`web`]: the routes.
+//! - [`config`], [`telemetry`], [`app`]: putting it together.
+
+pub mod clock;
+pub mod ids;
+pub mod protocol;
+pub mod provider;
+pub mod runtime;
+pub mod store;

@@ -1,0 +1,156 @@
+//! The stable error codes, and a refusal: a code with what was wrong, where, and what to do instead.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal,)*) => {
+        /// What went wrong, in a word that never changes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+
+            /// The code as it stands on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            /// The code that stands on the wire as `text`.
+            pub fn from_wire(text: &str) -> Option<Self> {
+                match text {
+                    $($text => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The body or frame isn't JSON.
+    BadJson = "bad_json",
+    /// A field is missing, has the wrong type, or a value that isn't allowed.
+    BadRequest = "bad_request",
+    /// An id is empty or longer than 128 bytes.
+    BadId = "bad_id",
+    /// The id begins with Headwater's own prefix and names nothing here.
+    ReservedId = "reserved_id",
+    /// The same id stands twice in one view.
+    DuplicateMessageId = "duplicate_message_id",
+    /// The view has more messages than the limit.
+    ViewTooLong = "view_too_long",
+    /// The body or frame is larger than the limit.
+    BodyTooLarge = "body_too_large",
+    /// A message's content is larger than the limit.
+    ContentTooLarge = "content_too_large",
+    /// A reply can't be asked for while tool calls are open.
+    CallsOpen = "calls_open",
+    /// This isn't built yet.
+    NotAvailable = "not_available",
+    /// No credential, or a wrong one.
+    Unauthorized = "unauthorized",
+    /// The `Origin` or `Host` isn't on the list.
+    OriginRefused = "origin_refused",
+    /// No such route.
+    NotFound = "not_found",
+    /// The route exists for other methods.
+    MethodNotAllowed = "method_not_allowed",
+    /// No agent of that name is configured.
+    UnknownAgent = "unknown_agent",
+    /// No session of that id.
+    SessionNotFound = "session_not_found",
+    /// No node of that id in this session.
+    NodeNotFound = "node_not_found",
+    /// A turn is running in this session.
+    TurnAlreadyActive = "turn_already_active",
+    /// The turn id was used with other content.
+    TurnIdReused = "turn_id_reused",
+    /// Too many readers of one session.
+    TooManyReaders = "too_many_readers",
+    /// The server is stopping; another instance, or this one in a moment, takes the request.
+    ShuttingDown = "shutting_down",
+    /// The log holds records that this version must understand and doesn't.
+    NewerVersion = "newer_version",
+    /// The session's log is damaged.
+    SessionCorrupt = "session_corrupt",
+    /// The store doesn't answer, or can't say whether it wrote. Safe to retry with the same turn id.
+    StoreUnavailable = "store_unavailable",
+    /// The store is full. Nothing was written.
+    StoreFull = "store_full",
+    /// The model can't read so much.
+    LlmTooLong = "llm_too_long",
+    /// The provider asks for a pause.
+    LlmRateLimited = "llm_rate_limited",
+    /// The provider can't be reached or has a fault.
+    LlmUnavailable = "llm_unavailable",
+    /// The provider's stream ended in the middle.
+    LlmCut = "llm_cut",
+    /// The provider was silent for too long.
+    LlmTimedOut = "llm_timed_out",
+    /// The provider refuses the request.
+    LlmRefused = "llm_refused",
+    /// The provider's answer can't be understood.
+    LlmBadResponse = "llm_bad_response",
+    /// A turn asked for more model calls than the limit.
+    TooManyCalls = "too_many_calls",
+    /// The process that ran the turn was lost twice.
+    OwnerLost = "owner_lost",
+    /// A fault of Headwater's own.
+    Internal = "internal",
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Code {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        Ok(Self::from_wire(&text).unwrap_or(Self::Internal))
+    }
+}
+
+/// Why something was not done. As JSON: `{error, message, …details}`. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The stable code.
+    #[serde(rename = "error")]
+    pub code: Code,
+    /// What, where, and what to do instead.
+    pub message: String,
+    /// More fields, by code (`turn_id`, `index`, …).
+    #[serde(flatten)]
+    pub details: Map<String, Value>,
+}
+
+impl Refusal {
+    /// A refusal without details.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: Map::new() }
+    }
+
+    /// The same with one more field.
+    #[must_use]
+    pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(field.to_owned(), value.into());
+        self
+    }
+}

@@ -1,0 +1,22 @@
+//! Rendered frames: bytes that are made once for each dialect and shared by every reader.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+/// Server-sent events, one after another, and where in them each one's JSON stands, so that one rendering serves SSE (all
+/// bytes) and WebSocket (a text frame a range).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frames {
+    /// `id: …\ndata: {…}\n\n` for each event.
+    pub sse: Bytes,
+    /// The JSON of each event.
+    pub json: Vec<Range<usize>>,
+}
+
+impl Frames {
+    /// The JSON texts, in order.
+    pub fn texts(&self) -> impl Iterator<Item = Bytes> + '_ {
+        self.json.iter().map(|range| self.sse.slice(range.clone()))
+    }
+}

@@ -1,0 +1,131 @@
+//! JSON that is only relayed: kept as its text, checked once when it comes in, never parsed into a tree.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// Relayed JSON may nest this deep; every reader of it can follow.
+const DEPTH_MAX: usize = 100;
+
+/// Any JSON value, as it was written. Deserializing refuses what later readers could not parse: nesting deeper than 100
+/// and escaped surrogates that have no partner.
+#[derive(Clone)]
+pub struct Json(Arc<RawValue>);
+
+impl Json {
+    /// The value's text.
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Takes JSON text that comes from a trusted serializer.
+    pub fn from_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(|raw| Self(raw.into()))
+    }
+
+    /// Whether the value is `null`.
+    pub fn is_null(&self) -> bool {
+        self.get() == "null"
+    }
+
+    /// Whether the value is an object.
+    pub fn is_object(&self) -> bool {
+        self.get().starts_with('{')
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for Json {}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.get())
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        check(raw.get()).map_err(D::Error::custom)?;
+        Ok(Self(raw.into()))
+    }
+}
+
+fn check(text: &str) -> Result<(), &'static str> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut at, mut in_string) = (0usize, 0usize, false);
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => {
+                at += escape(&bytes[at..])?;
+            }
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                if depth > DEPTH_MAX {
+                    return Err("JSON is nested deeper than 100");
+                }
+            }
+            b']' | b'}' if !in_string => depth -= 1,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// How many bytes an escape takes after its backslash; surrogates must come in pairs.
+fn escape(rest: &[u8]) -> Result<usize, &'static str> {
+    const LONE: &str = "a surrogate escape in JSON has no partner";
+    if rest.first() != Some(&b'u') {
+        return Ok(1);
+    }
+    match unit(&rest[1..]) {
+        Some(0xD800..=0xDBFF) => match rest.get(5..7) {
+            Some(b"\\u") if matches!(unit(&rest[7..]), Some(0xDC00..=0xDFFF)) => Ok(11),
+            _ => Err(LONE),
+        },
+        Some(0xDC00..=0xDFFF) => Err(LONE),
+        _ => Ok(5),
+    }
+}
+
+fn unit(digits: &[u8]) -> Option<u16> {
+    let digits = std::str::from_utf8(digits.get(..4)?).ok()?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_text_as_written() {
+        let json: Json = serde_json::from_str(r#"{"n": 12345678901234567890123, "e": "\ud83d\ude00 \\ud800"}"#).unwrap();
+        assert_eq!(json.get(), r#"{"n": 12345678901234567890123, "e": "\ud83d\ude00 \\ud800"}"#);
+    }
+
+    #[test]
+    fn refuses_what_later_readers_cannot_parse() {
+        for bad in [r#""\ud800""#, r#"["\udc00"]"#, r#""\ud800\ud800""#, r#""\ud800x""#] {
+            assert!(serde_json::from_str::<Json>(bad).is_err(), "{bad}");
+        }
+        let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        assert!(serde_json::from_str::<Json>(&deep(100)).is_ok());
+        assert!(serde_json::from_str::<Json>(&deep(101)).is_err());
+    }
+}

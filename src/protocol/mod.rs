@@ -1,0 +1,22 @@
+//! Plain data that several layers speak: messages, inputs, answers, events, error codes, the cursor. Native JSON is AG-UI's
+//! field names in `snake_case`. May not know the engine, IO, or AG-UI's own spelling.
+
+mod answer;
+mod call;
+mod code;
+mod cursor;
+mod event;
+mod frames;
+mod input;
+mod json;
+mod message;
+
+pub use answer::{Accepted, Ignored, IgnoredReason, Running, SessionPage, SessionStatus, Snapshot, TreeNode, TreePage, Writing};
+pub use call::{CallError, CallErrorKind, CallRequest, Finish, Tool, Usage};
+pub use code::{Code, Refusal};
+pub use cursor::{Cursor, CursorError};
+pub use event::{Event, EventBody, Live};
+pub use frames::Frames;
+pub use input::{Client, Input, InputBody, PartialView, SameIdEdit, ViewOptions};
+pub use json::Json;
+pub use message::{Content, Digest, FunctionCall, Message, NodeKind, Part, PartKind, Role, ToolCall};

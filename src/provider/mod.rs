@@ -1,0 +1,56 @@
+//! Services that run models. A provider makes one attempt of one call and streams what comes; retries, back-off and records
+//! are the engine's. Streams live on the worker thread that asked: they need not be `Send`. May not know the engine, stores, the web.
+
+mod options;
+
+pub use options::{OpenaiOptions, Options, ScriptOptions, Secret};
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::Stream;
+
+use crate::ids::ToolCallId;
+use crate::protocol::{CallError, CallRequest, Finish, Usage};
+
+/// A piece of a model's answer. Text, reasoning and arguments come in pieces of any size; `Finished` comes once, last.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Chunk {
+    /// Text for the reader.
+    Text(String),
+    /// What the model thinks.
+    Reasoning(String),
+    /// A tool call begins. `index` tells interleaved calls apart.
+    ToolCall {
+        /// Which of the reply's calls.
+        index: u32,
+        /// The provider's name for it, when it has one.
+        id: Option<ToolCallId>,
+        /// Which tool.
+        name: String,
+    },
+    /// More of a call's arguments.
+    ToolArguments {
+        /// Which of the reply's calls.
+        index: u32,
+        /// What is added.
+        delta: String,
+    },
+    /// Tokens, as reported so far; the last report counts.
+    Usage(Usage),
+    /// The model is done.
+    Finished(Finish),
+}
+
+/// One attempt: pieces until `Chunk::Finished` or an error, then nothing. Dropping it closes the connection.
+pub type Attempt = Pin<Box<dyn Stream<Item = Result<Chunk, CallError>>>>;
+
+/// A configured provider and model. Each worker thread has its own.
+pub trait Provider {
+    /// Begins one attempt. Nothing is sent before the stream is polled. A stream that ends without `Finished` is a bug of the
+    /// provider's: it reports [`CallErrorKind::Cut`](crate::protocol::CallErrorKind::Cut) itself.
+    fn start(&self, request: CallRequest) -> Attempt;
+}
+
+/// Makes a worker thread's own [`Provider`].
+pub type Factory = Arc<dyn Fn() -> Box<dyn Provider> + Send + Sync>;

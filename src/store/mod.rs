@@ -1,0 +1,144 @@
+//! Where session logs are kept. A store sees encoded records and a small header, never what they mean. May not know the
+//! engine, providers, the web.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+
+use crate::ids::{Millis, SessionId, SessionKey, Tenant};
+
+/// A boxed future that may cross threads.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A session log's end: how many records it has, and the chain hash over them. Two logs with the same tip are the same log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Records in the log; the last one has this `seq`. 0: no log.
+    pub seq: u64,
+    /// Chain hash of all records; zeros for no log.
+    pub tip: [u8; 16],
+}
+
+impl Position {
+    /// The end of the log after `record` follows.
+    #[must_use]
+    pub fn then(&self, record: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.tip).update(record);
+        let mut tip = [0; 16];
+        tip.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        Self { seq: self.seq + 1, tip }
+    }
+}
+
+/// What a store lists about a session without reading its log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// What the session is about.
+    pub title: Option<String>,
+    /// Time of the last record.
+    pub updated: Millis,
+    /// Whether something is still to be done (a call, a timer): such sessions are opened at start.
+    pub outstanding: bool,
+}
+
+/// Records to add at the end of a log.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// Where the log must end now.
+    pub expected: Position,
+    /// Encoded records, at least one, in order.
+    pub records: Vec<Bytes>,
+    /// Where it ends then: `expected` followed by each record.
+    pub end: Position,
+    /// The header then.
+    pub header: Header,
+}
+
+/// How an append ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The records are durable; the log ends at `end`.
+    Appended,
+    /// This very append is in the log already, as its last records.
+    Duplicate,
+    /// The log ends elsewhere; nothing was written.
+    Conflict(Position),
+}
+
+/// Why a store could not do it. `Unavailable` may or may not have been carried out: retry with the same records.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No room; nothing was written.
+    #[error("the store is full while {doing}")]
+    Full {
+        /// What was being done, to what.
+        doing: String,
+        /// What the backend said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It can't be reached, can't write, or its answer was lost.
+    #[error("the store does not answer while {doing}")]
+    Unavailable {
+        /// What was being done, to what.
+        doing: String,
+        /// What the backend said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// What is stored is damaged.
+    #[error("the store is damaged: {what}")]
+    Corrupt {
+        /// What, where.
+        what: String,
+    },
+    /// It can't be opened.
+    #[error("{0}")]
+    Open(String),
+}
+
+/// A session with its header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Which.
+    pub session: SessionId,
+    /// Its header.
+    pub header: Header,
+}
+
+/// A store of session logs. Every backend passes [`conformance`].
+///
+/// - An append is atomic: all of its records become durable, in order and without a gap, or none does.
+/// - It happens only where the log ends at `expected`; the same append again is answered `Duplicate`.
+/// - What was answered `Appended` is there after the process is killed.
+/// - A read sees a prefix of the log that holds every append answered before the read began.
+/// - Sessions of different tenants never touch, whatever their ids.
+pub trait Store: Send + Sync + 'static {
+    /// Adds records at the end of a session's log.
+    fn append<'a>(&'a self, key: &'a SessionKey, append: Append) -> Pending<'a, Result<Outcome, Error>>;
+
+    /// Reads up to `limit` records, the first one with `seq` = `from` (from 1). Fewer than `limit`: the log ends there.
+    fn read<'a>(&'a self, key: &'a SessionKey, from: u64, limit: usize) -> Pending<'a, Result<Vec<Bytes>, Error>>;
+
+    /// Reads single records by their `seq`, in the order asked; one that isn't there is `Corrupt`.
+    fn pick<'a>(&'a self, key: &'a SessionKey, seqs: &'a [u64]) -> Pending<'a, Result<Vec<Bytes>, Error>>;
+
+    /// Where the log ends; the default position for no log.
+    fn position<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Position, Error>>;
+
+    /// A tenant's sessions by id, after `after`, at most `limit`.
+    fn sessions<'a>(&'a self, tenant: &'a Tenant, after: Option<&'a SessionId>, limit: usize) -> Pending<'a, Result<Vec<Listed>, Error>>;
+
+    /// Every session with something still to be done, of all tenants.
+    fn outstanding(&self) -> Pending<'_, Result<Vec<SessionKey>, Error>>;
+
+    /// Removes a session's log and header.
+    fn erase<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<(), Error>>;
+
+    /// Whether the store answers now.
+    fn ready(&self) -> Pending<'_, Result<(), Error>>;
+}
