@@ -12,6 +12,8 @@
 //! - [`config`], [`telemetry`], [`app`]: putting it together.
 
 pub mod clock;
+pub mod draw;
+pub mod engine;
 pub mod ids;
 pub mod protocol;
 pub mod provider;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Json, Message};
+use super::{Code, Json, Message};
 
 /// Everything that a provider needs for one attempt of a model call.
 #[derive(Clone, Debug)]
@@ -99,6 +99,19 @@ impl CallErrorKind {
         match self {
             Self::RateLimited | Self::Unavailable | Self::Cut | Self::TimedOut => true,
             Self::TooLong | Self::Refused | Self::Nonsense => false,
+        }
+    }
+
+    /// The code that clients see.
+    pub fn code(self) -> Code {
+        match self {
+            Self::TooLong => Code::LlmTooLong,
+            Self::RateLimited => Code::LlmRateLimited,
+            Self::Unavailable => Code::LlmUnavailable,
+            Self::Cut => Code::LlmCut,
+            Self::TimedOut => Code::LlmTimedOut,
+            Self::Refused => Code::LlmRefused,
+            Self::Nonsense => Code::LlmBadResponse,
         }
     }
 }

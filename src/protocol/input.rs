@@ -30,10 +30,6 @@ pub enum InputBody {
         /// How to read it.
         options: ViewOptions,
     },
-    /// `client.message`: one message, at the head.
-    Message(Message),
-    /// `client.append`: several, at the head; never branches.
-    Append(Vec<Message>),
 }
 
 /// What a client offers the agent with its input.

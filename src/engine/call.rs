@@ -1,0 +1,153 @@
+//! What happens to a turn's model call: it ends, fails and is tried again, is stopped, or its process is lost.
+
+use super::Context;
+use super::record::{Body, CallCompleted, CallFailed, CallVoided, MessageNew, Record, TurnCompleted, TurnFailed, TurnRecovered};
+use super::session::Session;
+use super::turn::{Call, Turn};
+use super::write::Writer;
+use crate::ids::{CallId, Millis, TurnId};
+use crate::protocol::{CallError, CallErrorKind, Code, Finish, Message, Role, ToolCall, Usage};
+
+/// How often a turn goes on after its process was lost.
+const RECOVERIES_MAX: u32 = 2;
+/// The pause before the second attempt; it doubles with each.
+const PAUSE_MS: u64 = 500;
+/// The longest pause between attempts.
+const PAUSE_MS_MAX: u64 = 60_000;
+
+/// A finished reply.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// What the model said; no id.
+    pub message: Message,
+    /// Why it stopped.
+    pub finish: Finish,
+    /// As reported.
+    pub usage: Option<Usage>,
+}
+
+/// An attempt of a call has ended. An attempt that isn't the running one changes nothing.
+pub fn call_finished(session: &Session, id: &CallId, attempt: u32, outcome: Result<Finished, CallError>, context: &Context) -> Vec<Record> {
+    let Some((turn, call)) = running(session, id, attempt) else { return Vec::new() };
+    let mut writer = Writer::new(session, context);
+    match outcome.and_then(something) {
+        Ok(finished) => finish(&mut writer, turn, call, finished, context),
+        Err(error) => fail(&mut writer, turn, call, error, context),
+    }
+    writer.records
+}
+
+fn running<'a>(session: &'a Session, id: &CallId, attempt: u32) -> Option<(&'a Turn, &'a Call)> {
+    let turn = session.turn.as_ref()?;
+    let call = turn.call.as_ref().filter(|call| call.id == *id && call.attempt == attempt)?;
+    Some((turn, call))
+}
+
+/// A reply that says nothing and asks for nothing is no reply.
+fn something(finished: Finished) -> Result<Finished, CallError> {
+    let silent = finished.message.tool_calls.is_empty() && finished.message.joined_text().is_empty();
+    match (silent, finished.finish) {
+        (false, _) => Ok(finished),
+        (true, Finish::Filtered) => Err(CallError::new(CallErrorKind::Refused, "the provider's filter withheld the whole reply")),
+        (true, Finish::Length) => {
+            Err(CallError::new(CallErrorKind::Nonsense, "the model reached its output limit before it said anything"))
+        }
+        (true, Finish::Stop | Finish::ToolCalls) => Err(CallError::new(CallErrorKind::Nonsense, "the model said nothing")),
+    }
+}
+
+fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished, context: &Context) {
+    let calls = finished.message.tool_calls.clone();
+    let parent = writer.parent.clone();
+    writer.node(MessageNew {
+        call_id: Some(call.id.clone()),
+        hidden: call.hidden,
+        ..MessageNew::plain(call.reply_id.clone(), parent, finished.message)
+    });
+    writer.push(Body::CallCompleted(CallCompleted {
+        call_id: call.id.clone(),
+        hidden: call.hidden,
+        finish: finished.finish,
+        usage: finished.usage,
+    }));
+    if calls.is_empty() {
+        writer.push(Body::TurnCompleted(TurnCompleted { turn_id: turn.id.clone() }));
+        return;
+    }
+    for asked in &calls {
+        undeclared(writer, asked);
+    }
+    if turn.calls < context.policy.calls_per_turn_max {
+        writer.next_call(turn);
+    } else {
+        let message = format!("the turn made {} model calls, the most that are allowed", turn.calls);
+        writer.push(Body::TurnFailed(TurnFailed { turn_id: turn.id.clone(), code: Code::TooManyCalls, message }));
+    }
+}
+
+/// Nobody declared the tool: the model reads so and goes on.
+fn undeclared(writer: &mut Writer<'_>, asked: &ToolCall) {
+    let text = format!("There is no tool named {:?}.", asked.function.name);
+    let message = Message { tool_call_id: Some(asked.id.clone()), error: Some(text.clone()), ..Message::text(Role::Tool, text) };
+    let (id, parent) = (writer.fresh().into(), writer.parent.clone());
+    writer.node(MessageNew::plain(id, parent, message));
+}
+
+fn fail(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: CallError, context: &Context) {
+    let again = error.kind.is_retryable() && call.attempt < context.policy.attempts + turn.recoveries;
+    let not_before = again.then(|| context.stamp.now + pause(call.attempt, &error, context.stamp.nonce));
+    let failed = TurnFailed { turn_id: turn.id.clone(), code: error.kind.code(), message: error.message.clone() };
+    writer.push(Body::CallFailed(CallFailed { call_id: call.id.clone(), attempt: call.attempt, hidden: call.hidden, error, not_before }));
+    if !again {
+        writer.push(Body::TurnFailed(failed));
+    }
+}
+
+/// Doubling, up to half as long again by chance, never shorter than the provider asks.
+fn pause(attempt: u32, error: &CallError, nonce: u128) -> Millis {
+    let base = PAUSE_MS.saturating_mul(1 << attempt.saturating_sub(1).min(16));
+    let chance = u64::try_from(nonce % 1000).unwrap_or(0);
+    let doubled = base + base * chance / 2000;
+    doubled.max(error.retry_after_ms.unwrap_or(0)).min(PAUSE_MS_MAX)
+}
+
+/// The pause before the next attempt is over.
+pub fn wake(session: &Session, id: &CallId, attempt: u32, context: &Context) -> Vec<Record> {
+    let mut writer = Writer::new(session, context);
+    if let Some((turn, call)) = running(session, id, attempt)
+        && call.retry_at.is_some_and(|at| at <= context.stamp.now)
+    {
+        writer.next_attempt(turn, call);
+    }
+    writer.records
+}
+
+/// Stops the running turn, or only if it is the one named.
+pub fn cancel(session: &Session, turn_id: Option<&TurnId>, context: &Context) -> Vec<Record> {
+    let mut writer = Writer::new(session, context);
+    if let Some(turn) = session.turn.as_ref().filter(|turn| turn_id.is_none_or(|id| turn.id == *id)) {
+        writer.cancel(turn, false);
+    }
+    writer.records
+}
+
+/// The process that ran the session's turn was lost: another attempt begins, or, after two, the turn fails.
+pub fn recover(session: &Session, context: &Context) -> Vec<Record> {
+    let mut writer = Writer::new(session, context);
+    let Some(turn) = &session.turn else { return writer.records };
+    match &turn.call {
+        Some(call) if call.retry_at.is_some() => {}
+        Some(call) if turn.recoveries < RECOVERIES_MAX => {
+            writer.push(Body::TurnRecovered(TurnRecovered { turn_id: turn.id.clone(), attempt: turn.recoveries + 1 }));
+            writer.next_attempt(turn, call);
+        }
+        call => {
+            if let Some(call) = call {
+                writer.push(Body::CallVoided(CallVoided { call_id: call.id.clone(), hidden: call.hidden }));
+            }
+            let message = format!("the process that ran this turn was lost {} times", turn.recoveries + 1);
+            writer.push(Body::TurnFailed(TurnFailed { turn_id: turn.id.clone(), code: Code::OwnerLost, message }));
+        }
+    }
+    writer.records
+}

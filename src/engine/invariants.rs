@@ -1,0 +1,76 @@
+//! What is always true of a session. Checked after every step in tests and debug builds.
+
+use std::collections::HashSet;
+
+use super::reading::Ix;
+use super::session::Session;
+use crate::protocol::{NodeKind, Role};
+
+/// A broken invariant, in words.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Broken(String);
+
+fn broken(text: String) -> Result<(), Broken> {
+    Err(Broken(text))
+}
+
+/// What the last record can have broken; O(1).
+pub fn check_step(session: &Session) -> Result<(), Broken> {
+    if let Some(ix) = u32::try_from(session.tree.len()).ok().and_then(|len| len.checked_sub(1)) {
+        check_node(session, ix)?;
+    }
+    if let Some(turn) = &session.turn
+        && session.turns.get(&turn.id).is_none_or(|known| known.end.is_some())
+    {
+        return broken(format!("turn {} runs, and isn't known to run", turn.id));
+    }
+    if session.turn.is_none() && !session.tree.open_calls().is_empty() {
+        return broken("calls are open while no turn runs".to_owned());
+    }
+    Ok(())
+}
+
+fn check_node(session: &Session, ix: Ix) -> Result<(), Broken> {
+    let tree = &session.tree;
+    let node = tree.node(ix);
+    if let Some(parent) = tree.parent(ix) {
+        if parent >= ix {
+            return broken(format!("node {} is older than its parent", node.id));
+        }
+        if !tree.readings().extends(node.vertex, tree.node(parent).vertex) {
+            return broken(format!("the reader view of node {} doesn't extend its parent's", node.id));
+        }
+    }
+    if tree.find(&node.id) != Some(ix) {
+        return broken(format!("the id {} doesn't name its node", node.id));
+    }
+    Ok(())
+}
+
+/// Everything; O(tree × depth): for tests.
+pub fn check(session: &Session) -> Result<(), Broken> {
+    check_step(session)?;
+    let tree = &session.tree;
+    for ix in 0..u32::try_from(tree.len()).unwrap_or(u32::MAX) {
+        check_node(session, ix)?;
+        let mut shown = HashSet::new();
+        for seen in tree.reader_up(Some(ix)) {
+            if !shown.insert(tree.shown_id(seen)) {
+                return broken(format!("the reader view of {} holds {} twice", tree.node(ix).id, tree.shown_id(seen)));
+            }
+        }
+        let vertices = tree.readings().up(tree.node(ix).vertex).count();
+        let messages = tree.reader_up(Some(ix)).filter(|&seen| tree.node(seen).kind == NodeKind::Message).count();
+        if vertices != messages {
+            return broken(format!("the reader view of {} has {messages} messages, its vertex {vertices}", tree.node(ix).id));
+        }
+        let mut results = HashSet::new();
+        for on_path in tree.up(Some(ix)).map(|ix| tree.node(ix)).filter(|node| node.role == Role::Tool) {
+            if !results.insert(on_path.original) {
+                return broken(format!("the path of {} holds two results of one call", tree.node(ix).id));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! What a view adds below its landing: messages of the client's, copies of recorded ones (so that no branch is grafted onto
+//! another), results of open calls.
+
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+
+use super::reading::{Ix, Name, Vertex};
+use super::tree::Tree;
+use super::view::{Meaning, News, View, meaning};
+use crate::ids::NodeId;
+use crate::protocol::{Code, Digest, Ignored, IgnoredReason, Message, Refusal, SameIdEdit};
+
+fn ignored(index: usize, message: &Message, reason: IgnoredReason) -> Ignored {
+    Ignored { index, id: message.id.clone(), reason }
+}
+
+fn refuse_reserved(index: usize, message: &Message, edit_of: Option<Name>) -> Result<(), Refusal> {
+    match &message.id {
+        Some(id) if id.is_reserved() && edit_of.is_none() => {
+            let text = format!(
+                "messages[{index}] has the id {id}, which begins with Headwater's own prefix and names nothing in this session; \
+                 send the message with an id of your own or without one"
+            );
+            Err(Refusal::new(Code::ReservedId, text).with("index", index).with("id", id.as_str()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gathers what is written, from the news' first message on.
+pub(super) struct Collector<'a> {
+    tree: &'a Tree,
+    under: Vertex,
+    same_id_edit: SameIdEdit,
+    written: HashSet<Name, RandomState>,
+    list: Vec<News>,
+    results: Vec<usize>,
+    pub(super) ignored: Vec<Ignored>,
+    pub(super) ignored_edits: Vec<NodeId>,
+}
+
+impl<'a> Collector<'a> {
+    /// News below the reader view `under`, with what the walk met already.
+    pub(super) fn new(
+        tree: &'a Tree,
+        under: Vertex,
+        same_id_edit: SameIdEdit,
+        results: Vec<usize>,
+        ignored: Vec<Ignored>,
+        ignored_edits: Vec<NodeId>,
+    ) -> Self {
+        Self { tree, under, same_id_edit, written: HashSet::default(), list: Vec::new(), results, ignored, ignored_edits }
+    }
+
+    /// Takes the view's message at `index`.
+    pub(super) fn take(&mut self, index: usize, message: &Message, digest: Digest) -> Result<(), Refusal> {
+        let (found, differs) = meaning(self.tree, message, digest, self.same_id_edit);
+        match found {
+            Meaning::Known(name) => {
+                self.copy(name);
+                if differs {
+                    self.ignored_edits.extend(message.id.clone());
+                }
+            }
+            Meaning::Answer(reply) if self.is_there(reply) => self.results.push(index),
+            Meaning::Answer(_) => self.ignored.push(ignored(index, message, IgnoredReason::CallNotOpen)),
+            Meaning::Passed(reason) => self.ignored.extend(reason.map(|reason| ignored(index, message, reason))),
+            Meaning::New { edit_of } => {
+                refuse_reserved(index, message, edit_of)?;
+                self.list.push(News::Message { index, edit_of });
+            }
+        }
+        Ok(())
+    }
+
+    /// What is written: results of open calls (the first of each call wins), then the rest.
+    pub(super) fn drop_second_results(&mut self, view: &View) -> (Vec<usize>, Vec<News>) {
+        let mut answered = HashSet::new();
+        let (first, second): (Vec<usize>, Vec<usize>) = std::mem::take(&mut self.results)
+            .into_iter()
+            .partition(|&index: &usize| answered.insert(view.messages[index].tool_call_id.as_ref()));
+        self.ignored.extend(second.into_iter().map(|index| ignored(index, &view.messages[index], IgnoredReason::CallNotOpen)));
+        (first, std::mem::take(&mut self.list))
+    }
+
+    /// Whether a name is in the reader view that is being written.
+    fn is_there(&self, name: Name) -> bool {
+        let (own, more) = self.tree.places(name);
+        let readings = self.tree.readings();
+        self.written.contains(&name) || own.iter().chain(more).any(|&place| readings.extends(self.under, place))
+    }
+
+    /// A recorded message is copied, unless it is there already or has no node yet. A result brings the reply that asked for it.
+    fn copy(&mut self, name: Name) {
+        let Some(ix) = self.tree.named(name) else { return };
+        let original = self.tree.node(ix).original;
+        let Some(shown) = self.tree.known(&self.tree.node(original).id) else { return };
+        if self.is_there(shown) || self.is_there(name) {
+            return;
+        }
+        if let Some(reply) = self.reply_of(original) {
+            self.copy(reply);
+        }
+        self.written.insert(shown);
+        self.list.push(News::Copy(original));
+    }
+
+    /// The name of the reply whose call this node answers.
+    fn reply_of(&self, result: Ix) -> Option<Name> {
+        let reply = self.tree.answers(result)?;
+        self.tree.known(&self.tree.node(reply).id)
+    }
+}

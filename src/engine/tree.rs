@@ -1,0 +1,347 @@
+//! The tree: a light index of every node, their names, their places among the reader views, and the tool calls. Contents are
+//! elsewhere. May not know turns.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use super::chain::{Chain, NONE};
+use super::reading::{EMPTY, Ix, Name, Readings, Vertex};
+use super::record::MessageNew;
+use crate::ids::{Millis, NodeId, ToolCallId};
+use crate::protocol::{Digest, NodeKind, Role};
+
+/// What the index knows of a node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// Position of its record.
+    pub seq: u64,
+    /// When it was recorded.
+    pub at: Millis,
+    /// A hash of what it says.
+    pub digest: Digest,
+    /// The first original of a copy, else itself: where its content is.
+    pub original: Ix,
+    /// Its reader view.
+    pub vertex: Vertex,
+    /// The node whose reader view it has, when that isn't its parent's with itself added; `NONE`: the usual.
+    pub reads_as: Ix,
+    /// Who speaks.
+    pub role: Role,
+    /// What sort of node.
+    pub kind: NodeKind,
+    /// Whether readers see it as a message of its own.
+    pub shown: bool,
+    /// Whether it is the kept part of a cancelled reply.
+    pub partial: bool,
+    /// Whether a view may land on it.
+    pub landing: bool,
+    /// Whether `reads_as` is set and is the empty view.
+    pub reads_empty: bool,
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+struct Named {
+    id: NodeId,
+    node: Ix,
+    /// Reader views that end with it, besides its own node's.
+    more: Vec<Vertex>,
+}
+
+/// A tool call of a reply.
+#[derive(Clone, Debug)]
+pub struct Called {
+    /// The reply that asks.
+    pub reply: Ix,
+    /// The result, once recorded.
+    pub result: Option<Ix>,
+    /// Whether a result may still come.
+    pub open: bool,
+}
+
+/// A record that doesn't fit the tree: the log is damaged.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Misfit {
+    /// The id is a node already.
+    #[error("node {0} is recorded twice")]
+    Twice(NodeId),
+    /// It names a node that isn't there.
+    #[error("node {0} names {1}, which isn't there")]
+    Missing(NodeId, NodeId),
+    /// It has no content and isn't a copy.
+    #[error("node {0} has neither content nor an original")]
+    Hollow(NodeId),
+}
+
+/// The index of a session's nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    nodes: Vec<Node>,
+    chain: Chain,
+    readings: Readings,
+    names: HashMap<NodeId, Name, RandomState>,
+    named: Vec<Named>,
+    calls: HashMap<ToolCallId, Called, RandomState>,
+    open: Vec<ToolCallId>,
+    /// Of a result: the reply whose call it answers.
+    answers: HashMap<Ix, Ix, RandomState>,
+    edits: HashMap<(Name, Digest), Name, RandomState>,
+}
+
+impl Tree {
+    /// Adds a node. `seq` is its record's position.
+    pub fn add(&mut self, seq: u64, at: Millis, new: &MessageNew) -> Result<Ix, Misfit> {
+        let parent = self.resolve(&new.id, new.parent.as_ref())?;
+        let original = self.resolve(&new.id, new.copied_from.as_ref())?;
+        let reads_as = self.resolve(&new.id, new.reads_as.as_ref().and_then(Option::as_ref))?;
+        let (role, digest) = match (&new.message, self.nodes.get(original as usize)) {
+            (Some(message), _) => (message.role, message.digest()),
+            (None, Some(original)) => (original.role, original.digest),
+            (None, None) => return Err(Misfit::Hollow(new.id.clone())),
+        };
+        let name = self.name(&new.id);
+        if self.named[name as usize].node != NONE {
+            return Err(Misfit::Twice(new.id.clone()));
+        }
+        let ix = self.chain.push(parent);
+        let shown = new.shown_id().is_some();
+        let above = if parent == NONE { EMPTY } else { self.nodes[parent as usize].vertex };
+        let vertex = match (&new.reads_as, shown && new.kind == NodeKind::Message) {
+            (Some(None), _) => EMPTY,
+            (Some(Some(_)), _) => self.nodes[reads_as as usize].vertex,
+            (None, false) => above,
+            (None, true) => self.extend(above, name, new.shown_id().unwrap_or(&new.id).clone()),
+        };
+        let node = Node {
+            id: new.id.clone(),
+            seq,
+            at,
+            digest,
+            original: if original == NONE { ix } else { original },
+            vertex,
+            reads_as,
+            role,
+            kind: new.kind,
+            shown,
+            partial: new.partial,
+            landing: self.is_landing(parent, new.kind),
+            reads_empty: new.reads_as == Some(None),
+        };
+        self.named[name as usize].node = ix;
+        if node.landing {
+            self.readings.land(vertex, ix);
+        }
+        if let Some(id) = &new.edit_of {
+            let edited = self.name(id);
+            self.edits.insert((edited, digest), name);
+        }
+        self.add_calls(ix, new);
+        self.nodes.push(node);
+        Ok(ix)
+    }
+
+    fn resolve(&self, of: &NodeId, id: Option<&NodeId>) -> Result<Ix, Misfit> {
+        match id {
+            None => Ok(NONE),
+            Some(id) => self.find(id).ok_or_else(|| Misfit::Missing(of.clone(), id.clone())),
+        }
+    }
+
+    /// The reader view `above` with one message more, and the names that stand for it.
+    fn extend(&mut self, above: Vertex, name: Name, shown: NodeId) -> Vertex {
+        let shown = self.name(&shown);
+        let (vertex, new) = self.readings.extend(above, shown);
+        if new && shown != name {
+            self.named[shown as usize].more.push(vertex);
+        }
+        vertex
+    }
+
+    /// Custom nodes come along only after a finished reply.
+    fn is_landing(&self, parent: Ix, kind: NodeKind) -> bool {
+        kind != NodeKind::Custom
+            || self.nodes.get(parent as usize).is_some_and(|parent| match parent.kind {
+                NodeKind::Custom => parent.landing,
+                NodeKind::Message => parent.role == Role::Assistant && !parent.partial,
+                NodeKind::Epoch => false,
+            })
+    }
+
+    fn add_calls(&mut self, ix: Ix, new: &MessageNew) {
+        let Some(message) = &new.message else { return };
+        for call in &message.tool_calls {
+            let called = Called { reply: ix, result: None, open: !new.partial };
+            if called.open {
+                self.open.push(call.id.clone());
+            }
+            self.calls.entry(call.id.clone()).or_insert(called);
+        }
+        if let (Role::Tool, Some(id)) = (message.role, &message.tool_call_id) {
+            if let Some(called) = self.calls.get_mut(id) {
+                called.result.get_or_insert(ix);
+                called.open = false;
+                self.answers.insert(ix, called.reply);
+            }
+            self.open.retain(|open| open != id);
+        }
+    }
+
+    /// No result of an open call comes any more.
+    pub fn seal_calls(&mut self) {
+        for id in self.open.drain(..) {
+            if let Some(called) = self.calls.get_mut(&id) {
+                called.open = false;
+            }
+        }
+    }
+
+    /// The name for `id`, made when it is new. A name without a node is passed over in views.
+    pub fn name(&mut self, id: &NodeId) -> Name {
+        if let Some(&name) = self.names.get(id) {
+            return name;
+        }
+        let name = u32::try_from(self.named.len()).expect("fewer than 2^32 names");
+        self.named.push(Named { id: id.clone(), node: NONE, more: Vec::new() });
+        self.names.insert(id.clone(), name);
+        name
+    }
+
+    /// From now on `old`, which never became a node, stands for what `new` stands for.
+    pub fn rename(&mut self, old: &NodeId, new: &NodeId) {
+        let name = self.name(new);
+        self.names.insert(old.clone(), name);
+    }
+
+    /// The name of a known id.
+    pub fn known(&self, id: &NodeId) -> Option<Name> {
+        self.names.get(id).copied()
+    }
+
+    /// The id that a name was made for.
+    pub fn name_id(&self, name: Name) -> &NodeId {
+        &self.named[name as usize].id
+    }
+
+    /// The node that a name was given to.
+    pub fn named(&self, name: Name) -> Option<Ix> {
+        Some(self.named[name as usize].node).filter(|&node| node != NONE)
+    }
+
+    /// The node with this id.
+    pub fn find(&self, id: &NodeId) -> Option<Ix> {
+        self.known(id).and_then(|name| self.named(name))
+    }
+
+    /// Every reader view that ends with a name: its node's, and those that show it.
+    pub fn places(&self, name: Name) -> (Option<Vertex>, &[Vertex]) {
+        let named = &self.named[name as usize];
+        (self.nodes.get(named.node as usize).map(|node| node.vertex), &named.more)
+    }
+
+    /// What an edit that was sent under a recorded id is called.
+    pub fn edit(&self, name: Name, digest: Digest) -> Option<Name> {
+        self.edits.get(&(name, digest)).copied()
+    }
+
+    /// A node.
+    pub fn node(&self, ix: Ix) -> &Node {
+        &self.nodes[ix as usize]
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The node before.
+    pub fn parent(&self, ix: Ix) -> Option<Ix> {
+        Some(self.chain.link(ix).parent).filter(|&parent| parent != NONE)
+    }
+
+    /// From a node (itself included) up to the root.
+    pub fn up(&self, from: Option<Ix>) -> impl Iterator<Item = Ix> + '_ {
+        self.chain.up(from.unwrap_or(NONE))
+    }
+
+    /// How many nodes stand on the way to a node, itself included.
+    pub fn path_len(&self, to: Option<Ix>) -> usize {
+        to.map_or(0, |ix| self.chain.link(ix).depth as usize + 1)
+    }
+
+    /// Whether `above` stands on the way to `below`, or is `below`.
+    pub fn is_above(&self, above: Ix, below: Ix) -> bool {
+        self.chain.is_above(above, below)
+    }
+
+    /// The reader views.
+    pub fn readings(&self) -> &Readings {
+        &self.readings
+    }
+
+    /// A node's reader view; the empty one for the empty path.
+    pub fn vertex(&self, ix: Option<Ix>) -> Vertex {
+        ix.map_or(EMPTY, |ix| self.node(ix).vertex)
+    }
+
+    /// A tool call.
+    pub fn call(&self, id: &ToolCallId) -> Option<&Called> {
+        self.calls.get(id)
+    }
+
+    /// The reply whose call the result `ix` answers.
+    pub fn answers(&self, ix: Ix) -> Option<Ix> {
+        self.answers.get(&ix).copied()
+    }
+
+    /// Calls whose results may still come.
+    pub fn open_calls(&self) -> &[ToolCallId] {
+        &self.open
+    }
+
+    /// Where a view whose last match is `vertex` lands: the deepest twin on the way to `head`, else the newest.
+    pub fn land(&self, vertex: Vertex, head: Option<Ix>) -> Option<Ix> {
+        if vertex == EMPTY {
+            return None;
+        }
+        let depth = self.readings.depth(vertex);
+        let on_path = head.and_then(|head| self.chain.lowest(head, |ix| self.readings.depth(self.node(ix).vertex) <= depth));
+        let twin = self.up(on_path).take_while(|&ix| self.node(ix).vertex == vertex).find(|&ix| self.node(ix).landing);
+        twin.or_else(|| self.readings.newest(vertex))
+    }
+
+    /// The nodes that a reader sees on the way to a node, last first: originals in the place of copies, custom nodes included.
+    pub fn reader_up(&self, from: Option<Ix>) -> impl Iterator<Item = Ix> + '_ {
+        let mut at = from;
+        std::iter::from_fn(move || {
+            loop {
+                let ix = at?;
+                let node = self.node(ix);
+                if node.reads_as != NONE || node.reads_empty {
+                    at = Some(node.reads_as).filter(|&to| to != NONE);
+                    continue;
+                }
+                at = self.parent(ix);
+                if node.shown {
+                    return Some(ix);
+                }
+            }
+        })
+    }
+
+    /// The id under which a reader sees a node.
+    pub fn shown_id(&self, ix: Ix) -> &NodeId {
+        let node = self.node(ix);
+        match node.kind {
+            NodeKind::Message if node.shown => self.name_id(self.readings.shown(node.vertex)),
+            NodeKind::Message | NodeKind::Epoch | NodeKind::Custom => &node.id,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Turns: the one that runs, and what is kept of those that ended.
+
+use crate::ids::{AgentId, CallId, Millis, NodeId, TurnId};
+use crate::protocol::{Client, Code, Digest};
+
+/// The turn that runs.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// Which.
+    pub id: TurnId,
+    /// Whose.
+    pub agent_id: AgentId,
+    /// Since when.
+    pub started_at: Millis,
+    /// Position of its first record: nodes from there on are its own.
+    pub first_seq: u64,
+    /// What the client offers.
+    pub client: Client,
+    /// Its model call.
+    pub call: Option<Call>,
+    /// Model calls that it has begun.
+    pub calls: u32,
+    /// How often its process was lost.
+    pub recoveries: u32,
+}
+
+/// A turn's model call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// Which.
+    pub id: CallId,
+    /// From 1.
+    pub attempt: u32,
+    /// The id that the reply of this attempt will have.
+    pub reply_id: NodeId,
+    /// Whether no UI may see it.
+    pub hidden: bool,
+    /// When the next attempt starts, when this one has failed.
+    pub retry_at: Option<Millis>,
+}
+
+/// What is kept of a turn id.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// What its input held.
+    pub digest: Digest,
+    /// How it ended; none: it runs.
+    pub end: Option<End>,
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// Well.
+    Completed,
+    /// With an error.
+    Failed {
+        /// Its code.
+        code: Code,
+        /// In words.
+        message: String,
+    },
+    /// Stopped.
+    Cancelled,
+}
