@@ -2,7 +2,15 @@
 //! models; appends; tells readers. May not know actix or AG-UI.
 
 mod agent;
+mod answers;
+mod audience;
 mod bus;
+mod log;
+mod reply;
+mod running;
+mod session_task;
+mod shared;
+mod worker;
 
 pub use agent::{AgentOptions, OnDisconnect};
 pub use bus::{Batch, DIALECTS, ReadEnd, Reader};
@@ -11,10 +19,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::session_task::Command;
+use self::shared::Shared;
+use crate::engine::Submit;
 use crate::ids::{AgentId, NodeId, SessionKey, TurnId};
 use crate::protocol::{Accepted, Code, Cursor, Input, Refusal, Running, SessionPage, Snapshot, TreePage};
 use crate::provider;
 use crate::store::Store;
+
+/// How long sessions may take to stop.
+const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// What a runtime is made of.
 pub struct Options {
@@ -90,20 +104,15 @@ pub struct Joined {
 #[derive(Clone)]
 pub struct Runtime(Arc<Shared>);
 
-struct Shared {
-    options: Options,
-    _store: Arc<dyn Store>,
-}
-
 impl Runtime {
     /// A runtime over `store`. It has no threads of its own: worker threads [enter](Self::enter) it.
     pub fn new(options: Options, store: Arc<dyn Store>) -> Self {
-        Self(Arc::new(Shared { options, _store: store }))
+        Self(Arc::new(Shared::new(options, store)))
     }
 
     /// Makes this thread, which must run a `LocalSet`, one that owns sessions. Entering again does nothing.
     pub fn enter(&self) {
-        todo!()
+        worker::enter(&self.0);
     }
 
     /// A configured agent.
@@ -111,43 +120,67 @@ impl Runtime {
         self.0.options.agents.get(id)
     }
 
+    /// The configured agents' names.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentId> {
+        self.0.options.agents.keys()
+    }
+
     /// Submits an input to a session, which is made when it doesn't exist.
-    pub async fn submit(&self, _key: &SessionKey, _input: Input) -> Result<Submitted, Refusal> {
-        todo!()
+    pub async fn submit(&self, key: &SessionKey, input: Input) -> Result<Submitted, Refusal> {
+        let submit = Box::new(Submit::from(input));
+        self.0.ask(key, |answer| Command::Submit(submit, answer)).await?
     }
 
     /// The whole conversation and, when a turn runs, what follows. `session_not_found` when there is none.
-    pub async fn join(&self, _key: &SessionKey) -> Result<Joined, Refusal> {
-        todo!()
+    pub async fn join(&self, key: &SessionKey) -> Result<Joined, Refusal> {
+        self.0.ask(key, Command::Join).await?
     }
 
     /// Stops the running turn, or only if it is the one named. Whether there was one to stop.
-    pub async fn cancel(&self, _key: &SessionKey, _turn: Option<TurnId>) -> Result<bool, Refusal> {
-        todo!()
+    pub async fn cancel(&self, key: &SessionKey, turn: Option<TurnId>) -> Result<bool, Refusal> {
+        self.0.ask(key, |answer| Command::Cancel(turn, answer)).await?
     }
 
     /// A session's page.
-    pub async fn session(&self, _key: &SessionKey) -> Result<SessionPage, Refusal> {
-        todo!()
+    pub async fn session(&self, key: &SessionKey) -> Result<SessionPage, Refusal> {
+        self.0.ask(key, Command::Page).await?
     }
 
-    /// A page of a session's tree as readers see it.
-    pub async fn tree(&self, _key: &SessionKey, _after: Option<NodeId>, _limit: usize) -> Result<TreePage, Refusal> {
-        todo!()
+    /// A page of a session's tree as readers see it: nodes after `after`, at most `limit`.
+    pub async fn tree(&self, key: &SessionKey, after: Option<NodeId>, limit: usize) -> Result<TreePage, Refusal> {
+        self.0.ask(key, |answer| Command::Tree(after, limit, answer)).await?
     }
 
     /// Whether requests can be served: the store answers and the runtime isn't draining.
     pub async fn ready(&self) -> Result<(), Refusal> {
-        todo!()
+        if self.0.is_draining() {
+            return Err(Refusal::new(Code::ShuttingDown, "the server is stopping"));
+        }
+        let unavailable = |error| Refusal::new(Code::StoreUnavailable, format!("the store doesn't answer: {error}"));
+        self.0.store.ready().await.map_err(unavailable)
     }
 
-    /// Opens every session with something outstanding, so that its turn goes on. For start-up.
+    /// Opens every session with something outstanding, so that its turn goes on; how many. For start-up.
     pub async fn recover(&self) -> Result<usize, Refusal> {
-        todo!()
+        let unavailable = |error| Refusal::new(Code::StoreUnavailable, format!("the store doesn't answer: {error}"));
+        let keys = self.0.store.outstanding().await.map_err(unavailable)?;
+        for key in &keys {
+            if let Err(refusal) = self.0.ask(key, Command::Open).await.and_then(|opened| opened) {
+                tracing::error!(session.id = %key, error = %refusal.code, "a session with an unfinished turn can't be opened");
+            }
+        }
+        Ok(keys.len())
     }
 
     /// Takes no more submits, waits at most `grace` for running turns, then stops what is left (it is recovered at the next start).
-    pub async fn drain(&self, _grace: Duration) {
-        todo!()
+    pub async fn drain(&self, grace: Duration) {
+        self.0.draining.send_replace(true);
+        let mut running = self.0.running.subscribe();
+        if tokio::time::timeout(grace, running.wait_for(|&turns| turns == 0)).await.is_err() {
+            tracing::warn!(turns = *self.0.running.borrow(), "turns are left unfinished; they go on at the next start");
+        }
+        self.0.stop_all();
+        let mut living = self.0.living.subscribe();
+        let _ = tokio::time::timeout(STOP_MAX, living.wait_for(|&tasks| tasks == 0)).await;
     }
 }

@@ -1,0 +1,157 @@
+//! The running attempt of a model call: pulls whatever has been received, at once, into the reply in the making.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use futures_util::StreamExt as _;
+
+use super::reply::Reply;
+use crate::clock;
+use crate::engine::{Effect, Tree};
+use crate::ids::{Millis, NodeId, ToolCallId};
+use crate::protocol::{CallError, CallErrorKind, CallRequest, Cursor, Event, Finish, Message, Usage, Writing};
+use crate::provider::{Attempt, Chunk, Provider};
+
+/// The most pieces that are pulled before readers are told.
+const PULL_MAX: usize = 64;
+/// The most pieces that wait while the call's start is made durable.
+const WAITING_MAX: usize = 1024;
+
+/// How an attempt ended.
+pub type Ended = Result<Finish, CallError>;
+
+/// The running attempt.
+pub struct Running {
+    effect: Effect,
+    attempt: Attempt,
+    reply: Reply,
+    waiting: Vec<Result<Chunk, CallError>>,
+    told: Vec<Event>,
+}
+
+impl Running {
+    /// Starts an attempt. Its request is sent when it is first polled.
+    pub fn start(effect: Effect, provider: Option<&dyn Provider>, request: CallRequest, reply_id: NodeId, seq: u64) -> Self {
+        let attempt = match provider {
+            Some(provider) => provider.start(request),
+            None => {
+                let error = CallError::new(CallErrorKind::Refused, "the turn's agent isn't configured any more");
+                futures_util::stream::iter([Err(error)]).boxed_local()
+            }
+        };
+        let number = match effect {
+            Effect::Call { attempt, .. } | Effect::Wake { attempt, .. } => attempt,
+        };
+        Self { effect, attempt, reply: Reply::new(reply_id, seq, number), waiting: Vec::new(), told: Vec::new() }
+    }
+
+    /// What it carries out.
+    pub fn effect(&self) -> &Effect {
+        &self.effect
+    }
+
+    /// Receives while nothing may be told yet. Never returns but to be polled again.
+    pub async fn prefetch(running: Option<&mut Self>) {
+        match running {
+            Some(running) if running.waiting.len() < WAITING_MAX && !running.has_ended() => {
+                if let Some(piece) = running.attempt.next().await {
+                    running.waiting.push(piece);
+                } else {
+                    running.waiting.push(Err(cut()));
+                }
+            }
+            Some(_) | None => std::future::pending().await,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.waiting.last(), Some(Err(_) | Ok(Chunk::Finished(_))))
+    }
+
+    /// Takes what was received meanwhile; how the attempt ended, if it did.
+    pub fn drain(&mut self, tree: &Tree) -> Option<Ended> {
+        let now = clock::now();
+        let pieces = std::mem::take(&mut self.waiting);
+        pieces.into_iter().find_map(|piece| self.take(piece, tree, now))
+    }
+
+    /// Waits for a piece, then takes all that are here; how the attempt ended, if it did. Safe to be dropped while it waits.
+    pub async fn pull(&mut self, tree: &Tree) -> Option<Ended> {
+        let first = self.attempt.next().await.unwrap_or_else(|| Err(cut()));
+        let now = clock::now();
+        if let Some(ended) = self.take(first, tree, now) {
+            return Some(ended);
+        }
+        let mut yielded = false;
+        for _ in 1..PULL_MAX {
+            let ready = poll_fn(|context| Poll::Ready(self.attempt.poll_next_unpin(context))).await;
+            match ready {
+                Poll::Ready(piece) => {
+                    yielded = false;
+                    if let Some(ended) = self.take(piece.unwrap_or_else(|| Err(cut())), tree, now) {
+                        return Some(ended);
+                    }
+                }
+                Poll::Pending if yielded => break,
+                Poll::Pending => {
+                    yielded = true;
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, piece: Result<Chunk, CallError>, tree: &Tree, now: Millis) -> Option<Ended> {
+        match piece {
+            Err(error) => Some(Err(error)),
+            Ok(chunk) => {
+                let fresh = |given: Option<ToolCallId>, taken: &[ToolCallId]| {
+                    let free = |id: &ToolCallId| tree.call(id).is_none() && !taken.contains(id) && !id.as_str().is_empty();
+                    given.filter(free).unwrap_or_else(|| clock::stamp().id(0).into())
+                };
+                self.reply.take(chunk, now, fresh, &mut self.told);
+                self.reply.finish().map(Ok)
+            }
+        }
+    }
+
+    /// What readers haven't been told yet.
+    pub fn told(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// The end of whatever readers have seen open.
+    pub fn closing(&self, at: Millis) -> Option<Event> {
+        self.reply.ended(at)
+    }
+
+    /// The reply so far.
+    pub fn message(&self) -> Message {
+        self.reply.message()
+    }
+
+    /// The reply so far, if any of it was shown.
+    pub fn written(&self) -> Option<Message> {
+        self.reply.was_shown().then(|| self.reply.message())
+    }
+
+    /// The reply so far, for a reader that joins.
+    pub fn joined(&self) -> Option<(Message, Writing)> {
+        self.reply.joined()
+    }
+
+    /// Tokens, as reported.
+    pub fn usage(&self) -> Option<Usage> {
+        self.reply.usage()
+    }
+
+    /// Where a reader is that has been told everything.
+    pub fn cursor(&self) -> Cursor {
+        self.reply.cursor()
+    }
+}
+
+fn cut() -> CallError {
+    CallError::new(CallErrorKind::Cut, "the model's stream ended in the middle")
+}
