@@ -18,4 +18,5 @@ pub mod ids;
 pub mod protocol;
 pub mod provider;
 pub mod runtime;
+pub mod sse;
 pub mod store;

@@ -2,6 +2,7 @@
 //! are the engine's. Streams live on the worker thread that asked: they need not be `Send`. May not know the engine, stores, the web.
 
 mod options;
+pub mod script;
 
 pub use options::{OpenaiOptions, Options, ScriptOptions, Secret};
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub enum Options {
     /// Rules from a file: no key, no network, always the same.
     Script(ScriptOptions),
-    /// OpenAI's chat completions, or anything that speaks them.
+    /// Chat completions as `OpenAI` made them, or anything that speaks them.
     Openai(OpenaiOptions),
 }
 
