@@ -11,6 +11,7 @@
 //! - [`web`]: the routes.
 //! - [`config`], [`telemetry`], [`app`]: putting it together.
 
+pub mod agui;
 pub mod clock;
 pub mod ids;
 pub mod protocol;
