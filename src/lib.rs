@@ -18,3 +18,4 @@ pub mod protocol;
 pub mod provider;
 pub mod runtime;
 pub mod store;
+pub mod web;
