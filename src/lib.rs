@@ -11,6 +11,7 @@
 //! - [`web`]: the routes.
 //! - [`config`], [`telemetry`], [`app`]: putting it together.
 
+pub mod agui;
 pub mod clock;
 pub mod draw;
 pub mod engine;
@@ -20,3 +21,4 @@ pub mod provider;
 pub mod runtime;
 pub mod sse;
 pub mod store;
+pub mod web;

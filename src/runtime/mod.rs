@@ -13,7 +13,7 @@ mod shared;
 mod worker;
 
 pub use agent::{AgentOptions, OnDisconnect};
-pub use bus::{Batch, DIALECTS, ReadEnd, Reader};
+pub use bus::{Batch, DIALECTS, ReadEnd, Reader, Sink, channel};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
