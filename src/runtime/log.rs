@@ -132,6 +132,7 @@ pub fn refusal(key: &SessionKey, error: &store::Error) -> Refusal {
             Code::StoreUnavailable,
             "the store doesn't answer; whether it was written isn't known. Send it again with the same turn id",
         ),
+        store::Error::Invalid { what } => Refusal::new(Code::Internal, what.clone()),
         store::Error::Corrupt { .. } => Refusal::new(Code::SessionCorrupt, "the session's log is damaged; restore it from a backup"),
     }
 }
