@@ -10,6 +10,8 @@ mod reply;
 mod running;
 mod session_task;
 mod shared;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 pub use agent::{AgentOptions, OnDisconnect};
