@@ -11,9 +11,13 @@
 //! - [`web`]: the routes.
 //! - [`config`], [`telemetry`], [`app`]: putting it together.
 
+pub mod app;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod ids;
 pub mod protocol;
 pub mod provider;
 pub mod runtime;
 pub mod store;
+pub mod telemetry;

@@ -1,6 +1,10 @@
 //! Where session logs are kept. A store sees encoded records and a small header, never what they mean. May not know the
 //! engine, providers, the web.
 
+mod options;
+
+pub use options::{Options, SqliteOptions};
+
 use std::future::Future;
 use std::pin::Pin;
 
