@@ -248,7 +248,7 @@ fn resolve(sources: &Sources, table: &mut DeTable<'_>, path: &[&str]) {
     let Some((name, rest)) = path.split_first() else { return };
     for (_, value) in table.iter_mut().filter(|(key, _)| *name == "*" || key.get_ref() == name) {
         let place = sources.place(value.span());
-        let folder = place.as_ref().and_then(Place::folder);
+        let folder = place.as_deref().and_then(Place::folder);
         match (value.get_mut(), folder) {
             (DeValue::Table(inner), _) => resolve(sources, inner, rest),
             (DeValue::String(text), Some(folder)) if rest.is_empty() => {

@@ -26,7 +26,7 @@ pub enum Error {
 #[derive(Debug, thiserror::Error)]
 pub struct Wrong {
     /// Where; absent when no one place is to blame.
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
     /// What.
     pub what: String,
     /// What to do instead.

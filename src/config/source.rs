@@ -95,13 +95,13 @@ impl Sources {
     }
 
     /// The place of a span.
-    pub(super) fn place(&self, span: Range<usize>) -> Option<Place> {
+    pub(super) fn place(&self, span: Range<usize>) -> Option<Box<Place>> {
         let source = self.of(&span)?;
         let excerpt = match &source.origin {
             Written::Default | Written::File(_) => Some(Excerpt::new(source.text(), span.start - source.start..span.end - source.start)),
             Written::Variable(_) | Written::Flag(_) => None,
         };
-        Some(Place { origin: source.origin.clone(), excerpt })
+        Some(Box::new(Place { origin: source.origin.clone(), excerpt }))
     }
 }
 

@@ -122,7 +122,7 @@ fn the_reference_names_each_default_of_the_code() {
 fn every_line_of_the_reference_is_good() {
     let uncommented = documented().into_iter().fold((String::new(), String::new()), |(mut text, last), (section, line, _)| {
         if section != last {
-            text.push_str(&format!("[{section}]\n"));
+            text = text + "[" + &section + "]\n";
         }
         (text + &line + "\n", section)
     });

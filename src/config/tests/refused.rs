@@ -14,30 +14,30 @@ fn assert_refused(text: &str, printed: &str) {
 fn keys_that_there_are_not_are_refused() {
     assert_refused(
         "[server]\nlistn = 1\n",
-        r#"
+        r"
 bot.toml:2:1: `listn` is not a key of [server]
   |
 2 | listn = 1
   | ^^^^^
-did you mean `listen`?"#,
+did you mean `listen`?",
     );
     assert_refused(
         "[serve]\n",
-        r#"
+        r"
 bot.toml:1:2: `serve` is not a section
   |
 1 | [serve]
   |  ^^^^^
-did you mean `server`?"#,
+did you mean `server`?",
     );
     assert_refused(
         "x = 1",
-        r#"
+        r"
 bot.toml:1:1: `x` is not a section
   |
 1 | x = 1
   | ^
-the sections are `server`, `auth`, `store`, `log`, `llm`, `agent`"#,
+the sections are `server`, `auth`, `store`, `log`, `llm`, `agent`",
     );
     assert_refused(
         "[llm.main]\nkind = \"script\"\nmodel = \"x\"",
@@ -50,12 +50,12 @@ the keys are `file`, `attempts`"#,
     );
     assert_refused(
         "[llm.main]\nkind = \"openai\"\nmodel = \"m\"\ntemprature = 1",
-        r#"
+        r"
 bot.toml:4:1: `temprature` is not a key of [llm.main]
   |
 4 | temprature = 1
   | ^^^^^^^^^^
-did you mean `temperature`?"#,
+did you mean `temperature`?",
     );
     assert_refused(
         "[llm.main]\nkind = \"openai\"\nmodel = \"m\"\napi_key = {evn = \"X\"}",
@@ -72,35 +72,35 @@ did you mean `env`?"#,
 fn keys_that_are_missing_are_refused() {
     assert_refused(
         "[llm.main]\nmodel = \"m\"",
-        r#"
+        r"
 bot.toml:1:1: [llm.main] needs the key `kind`
   |
 1 | [llm.main]
-  | ^^^^^^^^^^"#,
+  | ^^^^^^^^^^",
     );
     assert_refused(
         "[llm.main]\nkind = \"openai\"\n",
-        r#"
+        r"
 bot.toml:1:1: [llm.main] needs the key `model`
   |
 1 | [llm.main]
-  | ^^^^^^^^^^"#,
+  | ^^^^^^^^^^",
     );
     assert_refused(
         "[agent.bot]\nsystem = \"x\"",
-        r#"
+        r"
 bot.toml:1:1: [agent.bot] needs the key `llm`
   |
 1 | [agent.bot]
-  | ^^^^^^^^^^^"#,
+  | ^^^^^^^^^^^",
     );
     assert_refused(
         "[llm.main]\nkind = \"openai\"\nmodel = \"m\"\napi_key = {}",
-        r#"
+        r"
 bot.toml:4:11: a secret has exactly one of `env` and `file`
   |
 4 | api_key = {}
-  |           ^^"#,
+  |           ^^",
     );
 }
 
@@ -124,35 +124,35 @@ bot.toml:2:11: wrong type: string "*", expected a list
     );
     assert_refused(
         "[server]\nbody_bytes_max = 0\n",
-        r#"
+        r"
 bot.toml:2:18: wrong value: integer `0`, expected a whole number above 0
   |
 2 | body_bytes_max = 0
-  |                  ^"#,
+  |                  ^",
     );
     assert_refused(
         "[server]\nbody_bytes_max = -5\n",
-        r#"
+        r"
 bot.toml:2:18: wrong value: integer `-5`, expected a whole number above 0
   |
 2 | body_bytes_max = -5
-  |                  ^^"#,
+  |                  ^^",
     );
     assert_refused(
         "[store]\npath = 7",
-        r#"
+        r"
 bot.toml:1:1: wrong type: integer `7`, expected a path in quotes
   |
 1 | [store]
-  | ^^^^^^^"#,
+  | ^^^^^^^",
     );
     assert_refused(
         "[llm.main]\nkind = 3",
-        r#"
+        r"
 bot.toml:2:8: wrong type: integer `3`, expected a string
   |
 2 | kind = 3
-  |        ^"#,
+  |        ^",
     );
     assert_refused(
         "[llm.main]\nkind = \"openai\"\nmodel = \"m\"\ntemperature = \"hot\"",
@@ -309,35 +309,35 @@ bot.toml:2:1: [llm] holds tables only, written [llm.<id>]
     );
     assert_refused(
         "llm = 3",
-        r#"
+        r"
 bot.toml:1:7: `llm` holds tables, written [llm.<id>]
   |
 1 | llm = 3
-  |       ^"#,
+  |       ^",
     );
     assert_refused(
         "server = 3",
-        r#"
+        r"
 bot.toml:1:10: `server` is a table, written [server]
   |
 1 | server = 3
-  |          ^"#,
+  |          ^",
     );
     assert_refused(
         "[[server]]\n",
-        r#"
+        r"
 bot.toml:1:1: `server` is a table, written [server]
   |
 1 | [[server]]
-  | ^^^^^^^^^^"#,
+  | ^^^^^^^^^^",
     );
     assert_refused(
         "[agent]\nbot = 3",
-        r#"
+        r"
 bot.toml:2:1: [agent] holds tables only, written [agent.<id>]
   |
 2 | bot = 3
-  | ^^^"#,
+  | ^^^",
     );
     assert_refused(
         "[agent.\"a b\"]\nllm = \"demo\"",
@@ -353,19 +353,19 @@ bot.toml:1:8: `a b` can't be the name of an agent: at most 64 letters, digits, `
 fn text_that_is_not_toml_is_refused() {
     assert_refused(
         "[server\n",
-        r#"
+        r"
 bot.toml:1:8: unclosed table, expected `]`
   |
 1 | [server
-  |        ^"#,
+  |        ^",
     );
     assert_refused(
         "[server]\nworkers = 1\nworkers = 2\n",
-        r#"
+        r"
 bot.toml:3:1: duplicate key
   |
 3 | workers = 2
-  | ^^^^^^^"#,
+  | ^^^^^^^",
     );
     assert_refused(
         "a = \"\\q\"",
@@ -377,11 +377,11 @@ bot.toml:1:7: missing escaped value, expected `b`, `e`, `f`, `n`, `r`, `\`, `"`,
     );
     assert_refused(
         "\txéé = 5\t",
-        r#"
+        r"
 bot.toml:1:3: invalid unquoted key, expected letters, numbers, `-`, `_`
   |
 1 | 	xéé = 5	
-  | 	 ^^"#,
+  | 	 ^^",
     );
 }
 
