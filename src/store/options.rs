@@ -1,8 +1,10 @@
-//! What `[store]` says. May not know what is stored.
+//! What `[store]` says, and opening what it names. May not know what is stored.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Deserialize;
+
+use super::{Error, Store, memory, sqlite};
 
 /// `[store]`: where session logs are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -11,13 +13,45 @@ pub enum Options {
     /// In memory: everything is gone when the process ends.
     Memory {},
     /// In a directory of this machine.
-    Sqlite(SqliteOptions),
+    Sqlite(sqlite::Options),
 }
 
-/// `kind = "sqlite"`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SqliteOptions {
-    /// The directory of the database.
-    pub path: PathBuf,
+impl Default for Options {
+    fn default() -> Self {
+        Self::Sqlite(sqlite::Options::default())
+    }
+}
+
+/// Opens the store that `options` name. Blocks: for start-up.
+pub fn open(options: &Options) -> Result<Arc<dyn Store>, Error> {
+    Ok(match options {
+        Options::Memory {} => Arc::new(memory::Memory::new()),
+        Options::Sqlite(options) => Arc::new(sqlite::Sqlite::open(options)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Options, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn says_where_sessions_are_kept() {
+        assert_eq!(parse("kind = 'memory'").unwrap(), Options::Memory {});
+        let sqlite = sqlite::Options { path: "/somewhere".into() };
+        assert_eq!(parse("kind = 'sqlite'\npath = '/somewhere'").unwrap(), Options::Sqlite(sqlite));
+        assert_eq!(parse("kind = 'sqlite'").unwrap(), Options::default());
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        for text in ["kind = 'memory'\npath = 'x'", "kind = 'sqlite'\npaht = 'x'"] {
+            assert!(parse(text).unwrap_err().contains("unknown field"), "{text}");
+        }
+        assert!(parse("kind = 'clay'").unwrap_err().contains("unknown variant"));
+        assert!(parse("path = 'x'").unwrap_err().contains("kind"));
+    }
 }
