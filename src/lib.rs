@@ -11,6 +11,7 @@
 //! - [`web`]: the routes.
 //! - [`config`], [`telemetry`], [`app`]: putting it together.
 
+pub mod agui;
 pub mod app;
 pub mod cli;
 pub mod clock;
@@ -21,3 +22,4 @@ pub mod provider;
 pub mod runtime;
 pub mod store;
 pub mod telemetry;
+pub mod web;

@@ -26,6 +26,16 @@ impl Json {
         serde_json::value::to_raw_value(value).map(|raw| Self(raw.into()))
     }
 
+    /// Takes JSON that comes from outside, checked as deserializing checks it.
+    pub fn checked(raw: &RawValue) -> Result<Self, JsonError> {
+        Self::check(raw).map(|()| Self(raw.to_owned().into()))
+    }
+
+    /// Whether later readers can parse `raw`.
+    pub fn check(raw: &RawValue) -> Result<(), JsonError> {
+        check(raw.get()).map_err(JsonError)
+    }
+
     /// Whether the value is `null`.
     pub fn is_null(&self) -> bool {
         self.get() == "null"
@@ -36,6 +46,11 @@ impl Json {
         self.get().starts_with('{')
     }
 }
+
+/// Why JSON from outside isn't relayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct JsonError(&'static str);
 
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {

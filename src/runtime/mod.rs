@@ -5,7 +5,7 @@ mod agent;
 mod bus;
 
 pub use agent::{AgentOptions, OnDisconnect};
-pub use bus::{Batch, DIALECTS, ReadEnd, Reader};
+pub use bus::{Batch, DIALECTS, ReadEnd, Reader, Sink, channel};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,6 +109,11 @@ impl Runtime {
     /// A configured agent.
     pub fn agent(&self, id: &AgentId) -> Option<&AgentOptions> {
         self.0.options.agents.get(id)
+    }
+
+    /// The configured agents' names.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentId> {
+        self.0.options.agents.keys()
     }
 
     /// Submits an input to a session, which is made when it doesn't exist.

@@ -1,0 +1,152 @@
+//! AG-UI's events as they stand on the wire: what is absent is left out, never `null`. Only those that Headwater sends. May not
+//! know what they are made from.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::outbound::{Content, Messages};
+use crate::ids::NodeId;
+use crate::protocol::Json;
+
+/// One event; `timestamp` is written by the writer.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE", rename_all_fields = "camelCase")]
+pub(super) enum AguiEvent<'a> {
+    RunStarted {
+        thread_id: &'a str,
+        run_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        protocol_version: Option<&'a str>,
+    },
+    RunFinished {
+        thread_id: &'a str,
+        run_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        outcome: Option<AguiOutcome>,
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        usage: &'a [TokenUsage],
+    },
+    RunError {
+        message: &'a str,
+        code: &'a str,
+    },
+    TextMessageStart {
+        message_id: &'a str,
+        role: &'a str,
+    },
+    TextMessageContent {
+        message_id: &'a str,
+        delta: Cow<'a, str>,
+    },
+    TextMessageEnd {
+        message_id: &'a str,
+    },
+    ReasoningStart {
+        message_id: ReasoningId<'a>,
+    },
+    ReasoningMessageStart {
+        message_id: ReasoningId<'a>,
+        role: &'a str,
+    },
+    ReasoningMessageContent {
+        message_id: ReasoningId<'a>,
+        delta: Cow<'a, str>,
+    },
+    ReasoningMessageEnd {
+        message_id: ReasoningId<'a>,
+    },
+    ReasoningEnd {
+        message_id: ReasoningId<'a>,
+    },
+    ToolCallStart {
+        tool_call_id: &'a str,
+        tool_call_name: &'a str,
+        parent_message_id: &'a str,
+    },
+    ToolCallArgs {
+        tool_call_id: &'a str,
+        delta: Cow<'a, str>,
+    },
+    ToolCallEnd {
+        tool_call_id: &'a str,
+    },
+    ToolCallResult {
+        message_id: &'a str,
+        tool_call_id: &'a str,
+        content: Content<'a>,
+        role: &'a str,
+    },
+    StateSnapshot {
+        snapshot: &'a Json,
+    },
+    MessagesSnapshot {
+        messages: Messages<'a>,
+    },
+    ActivitySnapshot {
+        message_id: &'a str,
+        activity_type: &'a str,
+        content: &'a Json,
+    },
+}
+
+/// The name of a reply's `n`th reasoning part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReasoningId<'a> {
+    pub(super) reply_id: &'a str,
+    pub(super) index: u32,
+}
+
+impl ReasoningId<'_> {
+    /// Whether it names the `index`th reasoning part of `reply_id`.
+    pub(super) fn is(&self, reply_id: &NodeId, index: u32) -> bool {
+        self.index == index && self.reply_id == reply_id.as_str()
+    }
+}
+
+impl fmt::Display for ReasoningId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:reasoning-{}", self.reply_id, self.index)
+    }
+}
+
+impl Serialize for ReasoningId<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// How a run ended, where the reader knows such ends.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum AguiOutcome {
+    Cancelled,
+}
+
+/// Tokens of one model.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TokenUsage {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) total_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reasoning_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cached_input_tokens: Option<u64>,
+}
+
+/// `CUSTOM`.
+#[derive(Serialize)]
+pub(super) struct Custom<'a, T> {
+    #[serde(rename = "type")]
+    pub(super) kind: &'a str,
+    pub(super) name: &'a str,
+    pub(super) value: &'a T,
+}

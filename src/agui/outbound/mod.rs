@@ -1,0 +1,11 @@
+//! Neutral events, told in AG-UI: `render` gives the same bytes to every reader of a dialect; what differs from reader to reader
+//! (a run's start and end, snapshots for one who joins) are functions of their own. Hides what no UI may see. Without state, so
+//! batches may be cut anywhere. May not know who reads.
+
+mod message;
+mod run;
+mod translate;
+
+pub(super) use message::{Content, Messages};
+pub use run::{Outcome, custom, run_error, run_finished, run_started, snapshot};
+pub use translate::render;

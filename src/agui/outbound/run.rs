@@ -1,0 +1,115 @@
+//! What is told to one reader: the start and end of its run, custom events, and the conversation when it joins. May not know
+//! sessions.
+
+use serde::Serialize;
+
+use super::translate;
+use crate::agui::Dialect;
+use crate::agui::encode::Writer;
+use crate::agui::event::{AguiEvent, AguiOutcome, Custom, TokenUsage};
+use crate::ids::{SessionId, TurnId};
+use crate::protocol::{Code, Cursor, Frames, Snapshot, Usage};
+
+/// The version that is spoken.
+const PROTOCOL_VERSION: &str = "1.0";
+
+/// The largest number that every JSON reader keeps exact.
+const NUMBER_MAX: u64 = (1 << 53) - 1;
+
+/// How a run ended that didn't fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Well.
+    Success,
+    /// It was stopped. Legacy readers are told that it ended.
+    Cancelled,
+}
+
+/// `RUN_STARTED`: the first event of a stream.
+pub fn run_started(dialect: Dialect, thread: &SessionId, run: &TurnId, cursor: Option<Cursor>) -> Frames {
+    let protocol_version = match dialect {
+        Dialect::V1 => Some(PROTOCOL_VERSION),
+        Dialect::Legacy => None,
+    };
+    one(&AguiEvent::RunStarted { thread_id: thread.as_str(), run_id: run.as_str(), protocol_version }, cursor)
+}
+
+/// `RUN_FINISHED`: nothing may follow it. `usage` is that of each of the run's calls.
+pub fn run_finished(
+    dialect: Dialect,
+    thread: &SessionId,
+    run: &TurnId,
+    outcome: Outcome,
+    usage: &[Usage],
+    cursor: Option<Cursor>,
+) -> Frames {
+    let outcome = match (outcome, dialect) {
+        (Outcome::Cancelled, Dialect::V1) => Some(AguiOutcome::Cancelled),
+        (Outcome::Cancelled, Dialect::Legacy) | (Outcome::Success, Dialect::V1 | Dialect::Legacy) => None,
+    };
+    let usage = by_model(usage);
+    one(&AguiEvent::RunFinished { thread_id: thread.as_str(), run_id: run.as_str(), outcome, usage: &usage }, cursor)
+}
+
+/// `RUN_ERROR`: nothing may follow it.
+pub fn run_error(_dialect: Dialect, code: Code, message: &str, cursor: Option<Cursor>) -> Frames {
+    let message = if message.is_empty() { code.as_str() } else { message };
+    one(&AguiEvent::RunError { message, code: code.as_str() }, cursor)
+}
+
+/// `CUSTOM`: something of Headwater's own, inside a run.
+pub fn custom(_dialect: Dialect, name: &str, value: &impl Serialize, cursor: Option<Cursor>) -> Frames {
+    one(&Custom { kind: "CUSTOM", name, value }, cursor)
+}
+
+/// `STATE_SNAPSHOT` when there is a state, `MESSAGES_SNAPSHOT`, and the starts of what a reply in the making has open.
+pub fn snapshot(dialect: Dialect, snapshot: &Snapshot, cursor: Option<Cursor>) -> Frames {
+    translate::snapshot(dialect, snapshot, cursor)
+}
+
+fn one(event: &impl Serialize, cursor: Option<Cursor>) -> Frames {
+    let mut writer = Writer::with_room(1);
+    writer.event(event, cursor, None);
+    writer.finish()
+}
+
+/// One entry a model.
+fn by_model(calls: &[Usage]) -> Vec<TokenUsage> {
+    let mut sums: Vec<Usage> = Vec::new();
+    for call in calls {
+        match sums.iter_mut().find(|sum| sum.model == call.model) {
+            None => sums.push(call.clone()),
+            Some(sum) => {
+                sum.input_tokens = add(sum.input_tokens, call.input_tokens);
+                sum.output_tokens = add(sum.output_tokens, call.output_tokens);
+                sum.reasoning_tokens = add(sum.reasoning_tokens, call.reasoning_tokens);
+                sum.cached_input_tokens = add(sum.cached_input_tokens, call.cached_input_tokens);
+            }
+        }
+    }
+    sums.into_iter().map(token_usage).collect()
+}
+
+fn token_usage(usage: Usage) -> TokenUsage {
+    let exact = |count: Option<u64>| count.map(|count| count.min(NUMBER_MAX));
+    let total_tokens = match (usage.input_tokens, usage.output_tokens) {
+        (Some(input), Some(output)) => Some(input.saturating_add(output)),
+        (Some(_) | None, Some(_) | None) => None,
+    };
+    TokenUsage {
+        model: usage.model,
+        input_tokens: exact(usage.input_tokens),
+        output_tokens: exact(usage.output_tokens),
+        total_tokens: exact(total_tokens),
+        reasoning_tokens: exact(usage.reasoning_tokens),
+        cached_input_tokens: exact(usage.cached_input_tokens),
+    }
+}
+
+fn add(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, None) => one,
+        (None, other) => other,
+    }
+}

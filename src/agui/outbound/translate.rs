@@ -1,0 +1,227 @@
+//! From neutral events to AG-UI's. May not know runs: a turn's start and end are not told here.
+
+use std::borrow::Cow;
+
+use super::message::{self, Messages};
+use crate::agui::Dialect;
+use crate::agui::encode::Writer;
+use crate::agui::event::{AguiEvent, ReasoningId};
+use crate::ids::{Millis, NodeId, ToolCallId};
+use crate::protocol::{Content as Said, Cursor, Event, EventBody, Frames, Live, Message, Role, Snapshot, Writing};
+
+/// What the events say in AG-UI. Pieces of one part that follow each other become one.
+pub fn render(dialect: Dialect, events: &[Event]) -> Frames {
+    let mut pieces = Pieces { dialect, list: Vec::with_capacity(events.len() + 4), at: None };
+    for event in events {
+        pieces.event(event);
+    }
+    pieces.write()
+}
+
+/// The whole conversation: the state, the messages, and what the reply in the making has open, so that what follows goes on
+/// with it.
+pub(super) fn snapshot(dialect: Dialect, snapshot: &Snapshot, cursor: Option<Cursor>) -> Frames {
+    let mut pieces = Pieces { dialect, list: Vec::with_capacity(4), at: None };
+    pieces.snapshot(snapshot);
+    pieces.cursor(0, cursor);
+    pieces.write()
+}
+
+/// One AG-UI event, and where a reader that got it resumes.
+struct Piece<'a> {
+    event: AguiEvent<'a>,
+    cursor: Option<Cursor>,
+    at: Option<Millis>,
+}
+
+/// AG-UI events in the making.
+struct Pieces<'a> {
+    dialect: Dialect,
+    list: Vec<Piece<'a>>,
+    at: Option<Millis>,
+}
+
+impl<'a> Pieces<'a> {
+    fn write(self) -> Frames {
+        let mut writer = Writer::with_room(self.list.len());
+        for piece in &self.list {
+            writer.event(&piece.event, piece.cursor, piece.at);
+        }
+        writer.finish()
+    }
+
+    /// Of the pieces from `first` on only the last says where to resume.
+    fn cursor(&mut self, first: usize, cursor: Option<Cursor>) {
+        if let Some(piece) = self.list[first..].last_mut() {
+            piece.cursor = cursor;
+        }
+    }
+
+    fn push(&mut self, event: AguiEvent<'a>) {
+        self.list.push(Piece { event, cursor: None, at: self.at });
+    }
+
+    fn event(&mut self, event: &'a Event) {
+        self.at = Some(event.at);
+        let first = self.list.len();
+        let told = match &event.body {
+            EventBody::Live(live) if self.merge(live) => first - 1,
+            body => {
+                self.body(body);
+                first
+            }
+        };
+        self.cursor(told, event.cursor);
+    }
+
+    /// Adds to the last piece, when this goes on with it.
+    fn merge(&mut self, live: &Live) -> bool {
+        let Some(piece) = self.list.last_mut() else {
+            return false;
+        };
+        let same = match live {
+            Live::Text { reply_id, delta } => match &mut piece.event {
+                AguiEvent::TextMessageContent { message_id, delta: had } if *message_id == reply_id.as_str() => Some((had, delta)),
+                _ => None,
+            },
+            Live::Reasoning { reply_id, index, delta } => match &mut piece.event {
+                AguiEvent::ReasoningMessageContent { message_id, delta: had } if message_id.is(reply_id, *index) => Some((had, delta)),
+                _ => None,
+            },
+            Live::ToolCallArguments { id, delta } => match &mut piece.event {
+                AguiEvent::ToolCallArgs { tool_call_id, delta: had } if *tool_call_id == id.as_str() => Some((had, delta)),
+                _ => None,
+            },
+            Live::TextStarted { .. }
+            | Live::ReasoningStarted { .. }
+            | Live::ReasoningEnded { .. }
+            | Live::ToolCallStarted { .. }
+            | Live::ReplyEnded { .. } => None,
+        };
+        let Some((had, delta)) = same else {
+            return false;
+        };
+        had.to_mut().push_str(delta);
+        piece.at = self.at;
+        true
+    }
+
+    fn body(&mut self, body: &'a EventBody) {
+        match body {
+            EventBody::MessageNew { shown_id: Some(id), message: Some(message), .. } => self.message(id, message),
+            EventBody::Live(live) => self.live(live),
+            EventBody::Resync(snapshot) => self.snapshot(snapshot),
+            EventBody::MessageNew { .. }
+            | EventBody::SessionCreated { .. }
+            | EventBody::HeadMoved { .. }
+            | EventBody::TurnStarted { .. }
+            | EventBody::TurnCompleted { .. }
+            | EventBody::TurnFailed { .. }
+            | EventBody::TurnCancelled { .. }
+            | EventBody::TurnRecovered { .. }
+            | EventBody::CallStarted { .. }
+            | EventBody::CallCompleted { .. }
+            | EventBody::CallFailed { .. }
+            | EventBody::CallVoided { .. } => {}
+        }
+    }
+
+    /// A new node. Replies were streamed, and what a client wrote it has: sent again, its text would stand there twice.
+    fn message(&mut self, id: &'a NodeId, message: &'a Message) {
+        match message.role {
+            Role::Tool => {
+                if let Some(tool_call_id) = &message.tool_call_id {
+                    let content = message::result(self.dialect, message);
+                    self.push(AguiEvent::ToolCallResult {
+                        message_id: id.as_str(),
+                        tool_call_id: tool_call_id.as_str(),
+                        content,
+                        role: "tool",
+                    });
+                }
+            }
+            Role::Activity => {
+                if let (Some(activity_type), Some(Said::Object(content))) = (&message.activity_type, &message.content) {
+                    self.push(AguiEvent::ActivitySnapshot { message_id: id.as_str(), activity_type, content });
+                }
+            }
+            Role::User | Role::Assistant | Role::System | Role::Developer | Role::Reasoning => {}
+        }
+    }
+
+    fn snapshot(&mut self, snapshot: &'a Snapshot) {
+        if let Some(state) = &snapshot.state {
+            self.push(AguiEvent::StateSnapshot { snapshot: state });
+        }
+        self.push(AguiEvent::MessagesSnapshot { messages: Messages { dialect: self.dialect, snapshot } });
+        if let Some(writing) = &snapshot.writing {
+            self.reopen(writing);
+        }
+    }
+
+    /// Opens again, under the same ids, what the reply in the making has open.
+    fn reopen(&mut self, writing: &'a Writing) {
+        let reply_id = &writing.reply_id;
+        if writing.text {
+            self.text_start(reply_id);
+        }
+        if let Some(index) = writing.reasoning {
+            self.reasoning_start(reply_id, index);
+        }
+        for (id, name) in &writing.calls {
+            self.call_start(reply_id, id, name);
+        }
+    }
+
+    fn live(&mut self, live: &'a Live) {
+        match live {
+            Live::TextStarted { reply_id } => self.text_start(reply_id),
+            Live::ReasoningStarted { reply_id, index } => self.reasoning_start(reply_id, *index),
+            Live::ReasoningEnded { reply_id, index } => self.reasoning_end(reply_id, *index),
+            Live::ToolCallStarted { reply_id, id, name } => self.call_start(reply_id, id, name),
+            Live::ReplyEnded { reply_id, text, reasoning, calls } => {
+                if let Some(index) = reasoning {
+                    self.reasoning_end(reply_id, *index);
+                }
+                for id in calls {
+                    self.push(AguiEvent::ToolCallEnd { tool_call_id: id.as_str() });
+                }
+                if *text {
+                    self.push(AguiEvent::TextMessageEnd { message_id: reply_id.as_str() });
+                }
+            }
+            Live::Text { delta, .. } | Live::Reasoning { delta, .. } | Live::ToolCallArguments { delta, .. } if delta.is_empty() => {}
+            Live::Text { reply_id, delta } => {
+                self.push(AguiEvent::TextMessageContent { message_id: reply_id.as_str(), delta: Cow::Borrowed(delta) });
+            }
+            Live::Reasoning { reply_id, index, delta } => {
+                let message_id = ReasoningId { reply_id: reply_id.as_str(), index: *index };
+                self.push(AguiEvent::ReasoningMessageContent { message_id, delta: Cow::Borrowed(delta) });
+            }
+            Live::ToolCallArguments { id, delta } => {
+                self.push(AguiEvent::ToolCallArgs { tool_call_id: id.as_str(), delta: Cow::Borrowed(delta) });
+            }
+        }
+    }
+
+    fn text_start(&mut self, reply_id: &'a NodeId) {
+        self.push(AguiEvent::TextMessageStart { message_id: reply_id.as_str(), role: "assistant" });
+    }
+
+    fn reasoning_start(&mut self, reply_id: &'a NodeId, index: u32) {
+        let message_id = ReasoningId { reply_id: reply_id.as_str(), index };
+        self.push(AguiEvent::ReasoningStart { message_id });
+        self.push(AguiEvent::ReasoningMessageStart { message_id, role: "reasoning" });
+    }
+
+    fn reasoning_end(&mut self, reply_id: &'a NodeId, index: u32) {
+        let message_id = ReasoningId { reply_id: reply_id.as_str(), index };
+        self.push(AguiEvent::ReasoningMessageEnd { message_id });
+        self.push(AguiEvent::ReasoningEnd { message_id });
+    }
+
+    /// Always with its parent: without one a client makes up a message of its own.
+    fn call_start(&mut self, reply_id: &'a NodeId, id: &'a ToolCallId, name: &'a str) {
+        self.push(AguiEvent::ToolCallStart { tool_call_id: id.as_str(), tool_call_name: name, parent_message_id: reply_id.as_str() });
+    }
+}

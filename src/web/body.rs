@@ -1,0 +1,31 @@
+//! Reads a request's body: bounded in size and in time.
+
+use std::time::Duration;
+
+use actix_web::HttpRequest;
+use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::web::{Bytes, Payload};
+
+use super::Options;
+use crate::protocol::{Code, Refusal};
+
+/// The whole body. A body that says at once that it is too large isn't read at all.
+pub(super) async fn read(request: &HttpRequest, payload: Payload, options: &Options) -> Result<Bytes, Refusal> {
+    let limit = options.body_bytes_max;
+    let declared =
+        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()).and_then(|length| length.parse::<u64>().ok());
+    if declared.is_some_and(|declared| usize::try_from(declared).map_or(true, |declared| declared > limit)) {
+        return Err(too_large(limit));
+    }
+    let time = Duration::from_secs(options.body_secs.max(1));
+    match tokio::time::timeout(time, payload.to_bytes_limited(limit)).await {
+        Ok(Ok(Ok(body))) => Ok(body),
+        Ok(Ok(Err(error))) => Err(Refusal::new(Code::BadRequest, format!("the body did not arrive whole: {error}"))),
+        Ok(Err(_)) => Err(too_large(limit)),
+        Err(_) => Err(Refusal::new(Code::BadRequest, format!("the body did not arrive within {} s", time.as_secs()))),
+    }
+}
+
+fn too_large(limit: usize) -> Refusal {
+    Refusal::new(Code::BodyTooLarge, format!("the body is larger than {limit} bytes")).with("limit", limit)
+}

@@ -1,0 +1,157 @@
+//! The one table from codes to HTTP statuses and close codes, and the one shape of an error answer: `{error, message, …}`.
+//! Nothing else in the crate knows HTTP statuses.
+
+use std::fmt;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::RETRY_AFTER;
+use actix_web::{HttpResponse, ResponseError};
+use actix_ws::{CloseCode, CloseReason};
+
+use crate::protocol::{Code, Refusal};
+
+/// A refusal on its way to an HTTP client.
+#[derive(Debug)]
+pub(super) struct Failure(pub(super) Refusal);
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.code, self.0.message)
+    }
+}
+
+impl ResponseError for Failure {
+    fn status_code(&self) -> StatusCode {
+        status(self.0.code)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        answer(&self.0)
+    }
+}
+
+/// The answer that tells an HTTP client of a refusal.
+pub(super) fn answer(refusal: &Refusal) -> HttpResponse {
+    let status = status(refusal.code);
+    let mut builder = HttpResponse::build(status);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        builder.insert_header((RETRY_AFTER, "1"));
+    }
+    builder.json(refusal)
+}
+
+/// A code's HTTP status.
+pub(super) fn status(code: Code) -> StatusCode {
+    match code {
+        Code::BadJson | Code::BadRequest | Code::BadId | Code::ReservedId | Code::DuplicateMessageId | Code::NotAvailable => {
+            StatusCode::BAD_REQUEST
+        }
+        Code::Unauthorized => StatusCode::UNAUTHORIZED,
+        Code::OriginRefused => StatusCode::FORBIDDEN,
+        Code::NotFound | Code::UnknownAgent | Code::SessionNotFound | Code::NodeNotFound => StatusCode::NOT_FOUND,
+        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Code::TurnAlreadyActive | Code::TurnIdReused | Code::CallsOpen => StatusCode::CONFLICT,
+        Code::BodyTooLarge | Code::ViewTooLong | Code::ContentTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::LlmTooLong | Code::TooManyCalls => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::TooManyReaders | Code::TooSlow => StatusCode::TOO_MANY_REQUESTS,
+        Code::SessionCorrupt | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::LlmUnavailable | Code::LlmCut | Code::LlmRefused | Code::LlmBadResponse => StatusCode::BAD_GATEWAY,
+        Code::ShuttingDown | Code::NewerVersion | Code::StoreUnavailable | Code::LlmRateLimited | Code::OwnerLost => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        Code::LlmTimedOut => StatusCode::GATEWAY_TIMEOUT,
+        Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
+    }
+}
+
+/// The close code of a socket that ends because of `code`; nothing when the socket stays usable.
+pub(super) fn close_code(code: Code) -> Option<CloseCode> {
+    match code {
+        Code::BodyTooLarge => Some(CloseCode::Size),
+        Code::Unauthorized => Some(CloseCode::Other(4001)),
+        Code::OriginRefused => Some(CloseCode::Other(4003)),
+        Code::TooSlow => Some(CloseCode::Other(4008)),
+        Code::ShuttingDown => Some(CloseCode::Restart),
+        Code::BadJson
+        | Code::BadRequest
+        | Code::BadId
+        | Code::ReservedId
+        | Code::DuplicateMessageId
+        | Code::ViewTooLong
+        | Code::ContentTooLarge
+        | Code::CallsOpen
+        | Code::NotAvailable
+        | Code::NotFound
+        | Code::MethodNotAllowed
+        | Code::UnknownAgent
+        | Code::SessionNotFound
+        | Code::NodeNotFound
+        | Code::TurnAlreadyActive
+        | Code::TurnIdReused
+        | Code::TooManyReaders
+        | Code::NewerVersion
+        | Code::SessionCorrupt
+        | Code::StoreUnavailable
+        | Code::StoreFull
+        | Code::LlmTooLong
+        | Code::LlmRateLimited
+        | Code::LlmUnavailable
+        | Code::LlmCut
+        | Code::LlmTimedOut
+        | Code::LlmRefused
+        | Code::LlmBadResponse
+        | Code::TooManyCalls
+        | Code::OwnerLost
+        | Code::Internal => None,
+    }
+}
+
+/// How a socket is closed because of `refusal`; nothing when it stays usable.
+pub(super) fn close_reason(refusal: &Refusal) -> Option<CloseReason> {
+    Some(CloseReason { code: close_code(refusal.code)?, description: Some(format!("{}: {}", refusal.code, refusal.message)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::body::to_bytes;
+
+    use super::*;
+
+    #[test]
+    fn every_code_is_an_error_status() {
+        for code in Code::ALL {
+            assert!(status(*code).is_client_error() || status(*code).is_server_error(), "{code}");
+        }
+    }
+
+    #[test]
+    fn close_codes_are_ones_that_may_be_sent() {
+        let closing: Vec<_> = Code::ALL.iter().filter_map(|code| close_code(*code)).map(u16::from).collect();
+        assert_eq!(closing, [1009, 4001, 4003, 4008, 1012]);
+    }
+
+    #[actix_web::test]
+    async fn a_conflict_names_the_turn() {
+        let refusal =
+            Refusal::new(Code::TurnAlreadyActive, "a turn is running").with("turn_id", "t1").with("started_at", 12).with("queue_depth", 0);
+        let response = answer(&refusal);
+        assert_eq!(response.status(), 409);
+        let body = to_bytes(response.into_body()).await.unwrap();
+        assert_eq!(
+            std::str::from_utf8(&body).unwrap(),
+            r#"{"error":"turn_already_active","message":"a turn is running","turn_id":"t1","started_at":12,"queue_depth":0}"#
+        );
+    }
+
+    #[test]
+    fn what_passes_by_itself_says_when_to_come_back() {
+        assert!(answer(&Refusal::new(Code::ShuttingDown, "stopping")).headers().contains_key(RETRY_AFTER));
+        assert!(!answer(&Refusal::new(Code::NotFound, "no such route")).headers().contains_key(RETRY_AFTER));
+    }
+}

@@ -1,0 +1,31 @@
+//! For whoever watches the process.
+
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use serde_json::json;
+
+use super::State;
+use super::error::Failure;
+use crate::protocol::{Code, Refusal};
+
+/// The store must answer within so long.
+const READY_WITHIN: Duration = Duration::from_secs(2);
+
+/// `GET /healthz`: the process runs.
+pub(super) async fn alive() -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "status": "ok" }))
+}
+
+/// `GET /readyz`: requests can be served.
+pub(super) async fn ready(state: Data<State>) -> Result<HttpResponse, Failure> {
+    if state.draining.is_cancelled() {
+        return Err(Refusal::new(Code::ShuttingDown, "the server stops").into());
+    }
+    match tokio::time::timeout(READY_WITHIN, state.runtime.ready()).await {
+        Ok(Ok(())) => Ok(HttpResponse::Ok().json(json!({ "status": "ready" }))),
+        Ok(Err(refusal)) => Err(refusal.into()),
+        Err(_) => Err(Refusal::new(Code::StoreUnavailable, "the store does not answer in time").into()),
+    }
+}

@@ -1,0 +1,90 @@
+//! What `[server]` says.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// `[server]`: where to listen, who may ask, how much, and how long things may take.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Threads that serve; as many as the machine has cores when absent.
+    pub workers: Option<usize>,
+    /// Web pages that may ask: exact `scheme://host[:port]`. Empty: pages on loopback, any port, and only under loopback names.
+    pub origins: Vec<String>,
+    /// More names that a request's `Host` may have while `origins` is empty.
+    pub hosts: Vec<String>,
+    /// The largest body of a request.
+    pub body_bytes_max: usize,
+    /// The most messages of a view.
+    pub view_messages_max: usize,
+    /// The largest content of one message.
+    pub content_bytes_max: usize,
+    /// The largest WebSocket frame.
+    pub frame_bytes_max: usize,
+    /// The largest WebSocket message, all of its frames together.
+    pub message_bytes_max: usize,
+    /// The most frames of one WebSocket message.
+    pub message_frames_max: u32,
+    /// Runs that may wait on a socket for the one before them.
+    pub waiting_runs_max: usize,
+    /// What may wait to be written to a socket, in batches.
+    pub outbox_batches_max: usize,
+    /// What may wait to be written to a socket, in bytes.
+    pub outbox_bytes_max: usize,
+    /// A body must have arrived within so long.
+    pub body_secs: u64,
+    /// An idle stream gets a comment this often.
+    pub keep_alive_secs: u64,
+    /// A socket gets a ping this often; after two without an answer it is dead.
+    pub ping_secs: u64,
+    /// One write to a socket may take so long; then the socket is cut.
+    pub write_secs: u64,
+    /// The head of a streamed answer waits so long for the first words, so that they travel together.
+    pub first_words_ms: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            workers: None,
+            origins: Vec::new(),
+            hosts: Vec::new(),
+            body_bytes_max: 4 << 20,
+            view_messages_max: 20_000,
+            content_bytes_max: 1 << 20,
+            frame_bytes_max: 256 << 10,
+            message_bytes_max: 4 << 20,
+            message_frames_max: 1024,
+            waiting_runs_max: 8,
+            outbox_batches_max: 256,
+            outbox_bytes_max: 4 << 20,
+            body_secs: 30,
+            keep_alive_secs: 15,
+            ping_secs: 20,
+            write_secs: 5,
+            first_words_ms: 10,
+        }
+    }
+}
+
+impl Options {
+    /// How often an idle stream gets a comment.
+    pub(super) fn keep_alive(&self) -> Duration {
+        Duration::from_secs(self.keep_alive_secs.max(1))
+    }
+
+    /// How often a socket gets a ping.
+    pub(super) fn ping(&self) -> Duration {
+        Duration::from_secs(self.ping_secs.max(1))
+    }
+
+    /// How long one write to a socket may take.
+    pub(super) fn write(&self) -> Duration {
+        Duration::from_secs(self.write_secs.max(1))
+    }
+}

@@ -1,0 +1,254 @@
+//! One run: what its reader is told, from `RUN_STARTED` to the one terminal. The same for SSE and WebSocket, which only pack it
+//! differently. May not know sockets.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::agui::{self, Dialect, Outcome};
+use crate::ids::{SessionId, TurnId};
+use crate::protocol::{Accepted, Code, Event, EventBody, Frames, Snapshot, Usage};
+use crate::runtime::{Batch, Following, Joined, ReadEnd, Reader, Submitted, TurnEnd};
+
+/// Whose run it is and how it is spelled.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    /// How the reader wants it spelled.
+    pub(super) dialect: Dialect,
+    /// The session, as its reader knows it.
+    pub(super) thread: SessionId,
+    /// The run, as its reader knows it.
+    pub(super) run: TurnId,
+}
+
+/// How a run's stream ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum RunEnd {
+    /// With its turn.
+    Turn(TurnEnd),
+    /// The reader fell too far behind.
+    Slow,
+    /// The server stops.
+    ShuttingDown,
+    /// The session was given up under the reader.
+    Lost,
+}
+
+/// What a transport makes of frames that are ready together.
+pub(super) trait Chunk: Default {
+    /// Adds frames at the end.
+    fn add(&mut self, frames: &Frames);
+    /// Whether there is nothing in it.
+    fn is_empty(&self) -> bool;
+}
+
+/// A run's frames as they come.
+pub(super) struct RunStream {
+    names: Names,
+    turn: TurnId,
+    opening: Vec<Frames>,
+    reader: Option<Reader>,
+    usage: Vec<Usage>,
+    draining: CancellationToken,
+    end: Option<RunEnd>,
+}
+
+impl RunStream {
+    /// The run that a submit began, or that an earlier one did.
+    pub(super) fn submitted(names: Names, submitted: Submitted, draining: CancellationToken) -> Self {
+        let Submitted { accepted, snapshot, cursor, following } = submitted;
+        let mut opening = vec![agui::run_started(names.dialect, &names.thread, &names.run, None)];
+        opening.extend(notices(names.dialect, &accepted));
+        opening.extend(snapshot.map(|snapshot| agui::snapshot(names.dialect, &snapshot, Some(cursor))));
+        Self::new(names, accepted.turn_id, opening, following, draining)
+    }
+
+    /// A session's whole conversation, and what the running turn adds to it.
+    pub(super) fn joined(names: Names, joined: Joined, draining: CancellationToken) -> Self {
+        let opening = vec![
+            agui::run_started(names.dialect, &names.thread, &names.run, None),
+            agui::snapshot(names.dialect, &joined.snapshot, Some(joined.cursor)),
+        ];
+        match joined.running {
+            Some((running, reader)) => Self::new(names, running.turn_id, opening, Following::Running(reader), draining),
+            None => Self::new(names.clone(), names.run, opening, Following::Ended(TurnEnd::Completed), draining),
+        }
+    }
+
+    /// A session that doesn't exist (yet): an empty conversation.
+    pub(super) fn empty(names: Names, draining: CancellationToken) -> Self {
+        let opening = vec![
+            agui::run_started(names.dialect, &names.thread, &names.run, None),
+            agui::snapshot(names.dialect, &Snapshot::default(), None),
+        ];
+        Self::new(names.clone(), names.run, opening, Following::Ended(TurnEnd::Completed), draining)
+    }
+
+    fn new(names: Names, turn: TurnId, opening: Vec<Frames>, following: Following, draining: CancellationToken) -> Self {
+        let mut stream = Self { names, turn, opening, reader: None, usage: Vec::new(), draining, end: None };
+        match following {
+            Following::Running(reader) => stream.reader = Some(reader),
+            Following::Ended(end) => {
+                let terminal = stream.finish(RunEnd::Turn(end));
+                stream.opening.push(terminal);
+            }
+        }
+        stream
+    }
+
+    /// Which run.
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// How it ended, once its terminal was handed out.
+    pub(super) fn end(&self) -> Option<&RunEnd> {
+        if self.opening.is_empty() { self.end.as_ref() } else { None }
+    }
+
+    /// Everything that is ready, at least something; nothing after the terminal. Nothing is lost when the wait is given up.
+    pub(super) async fn next<C: Chunk>(&mut self) -> Option<C> {
+        let mut chunk = C::default();
+        loop {
+            self.gather(&mut chunk);
+            if !chunk.is_empty() {
+                return Some(chunk);
+            }
+            self.reader.as_ref()?;
+            self.wait(&mut chunk).await;
+        }
+    }
+
+    /// The first chunk: its opening, and the first words too when they come within `patience`.
+    pub(super) async fn first<C: Chunk>(&mut self, patience: Duration) -> C {
+        let mut chunk = C::default();
+        if self.gather(&mut chunk) || self.reader.is_none() {
+            return chunk;
+        }
+        // Running out of patience isn't an error: the opening then travels alone.
+        let _ = tokio::time::timeout(patience, async { while self.reader.is_some() && !self.wait(&mut chunk).await {} }).await;
+        self.gather(&mut chunk);
+        chunk
+    }
+
+    /// Adds what is here already. Whether a batch said something.
+    fn gather(&mut self, chunk: &mut impl Chunk) -> bool {
+        for frames in self.opening.drain(..) {
+            chunk.add(&frames);
+        }
+        let mut told = false;
+        while let Some(batch) = self.reader.as_mut().and_then(Reader::try_next) {
+            told |= self.take(&batch, chunk);
+        }
+        told
+    }
+
+    /// Waits for one batch, or the end. Whether it said something.
+    async fn wait(&mut self, chunk: &mut impl Chunk) -> bool {
+        let Some(reader) = self.reader.as_mut() else { return false };
+        match reader.next().await {
+            Ok(batch) => self.take(&batch, chunk),
+            Err(why) => {
+                let end = match why {
+                    ReadEnd::Slow => RunEnd::Slow,
+                    ReadEnd::Closed if self.draining.is_cancelled() => RunEnd::ShuttingDown,
+                    ReadEnd::Closed => RunEnd::Lost,
+                };
+                let terminal = self.finish(end);
+                chunk.add(&terminal);
+                true
+            }
+        }
+    }
+
+    fn take(&mut self, batch: &Batch, chunk: &mut impl Chunk) -> bool {
+        let dialect = self.names.dialect;
+        let frames = batch.rendered(dialect.index(), |events| agui::render(dialect, events));
+        let mut told = !frames.sse.is_empty();
+        if told {
+            chunk.add(frames);
+        }
+        for event in &batch.events {
+            if let Some(end) = self.note(event) {
+                let terminal = self.finish(RunEnd::Turn(end));
+                chunk.add(&terminal);
+                told = true;
+                break;
+            }
+        }
+        told
+    }
+
+    /// Keeps what the terminal needs. How the turn ended, when this is its end.
+    fn note(&mut self, event: &Event) -> Option<TurnEnd> {
+        match &event.body {
+            EventBody::CallCompleted { usage: Some(usage), .. } => {
+                self.usage.push(usage.clone());
+                None
+            }
+            EventBody::TurnCompleted { turn_id } if *turn_id == self.turn => Some(TurnEnd::Completed),
+            EventBody::TurnFailed { turn_id, code, message } if *turn_id == self.turn => {
+                Some(TurnEnd::Failed { code: *code, message: message.clone() })
+            }
+            EventBody::TurnCancelled { turn_id } if *turn_id == self.turn => Some(TurnEnd::Cancelled),
+            EventBody::CallCompleted { .. }
+            | EventBody::TurnCompleted { .. }
+            | EventBody::TurnFailed { .. }
+            | EventBody::TurnCancelled { .. }
+            | EventBody::SessionCreated { .. }
+            | EventBody::MessageNew { .. }
+            | EventBody::HeadMoved { .. }
+            | EventBody::TurnStarted { .. }
+            | EventBody::TurnRecovered { .. }
+            | EventBody::CallStarted { .. }
+            | EventBody::CallFailed { .. }
+            | EventBody::CallVoided { .. }
+            | EventBody::Live(_)
+            | EventBody::Resync(_) => None,
+        }
+    }
+
+    /// The one terminal. Nothing is read after it.
+    fn finish(&mut self, end: RunEnd) -> Frames {
+        self.reader = None;
+        let Names { dialect, thread, run } = &self.names;
+        let error = |code: Code, message: &str| agui::run_error(*dialect, code, message, None);
+        let terminal = match &end {
+            RunEnd::Turn(TurnEnd::Completed) => agui::run_finished(*dialect, thread, run, Outcome::Success, &self.usage, None),
+            RunEnd::Turn(TurnEnd::Cancelled) => agui::run_finished(*dialect, thread, run, Outcome::Cancelled, &self.usage, None),
+            RunEnd::Turn(TurnEnd::Failed { code, message }) => error(*code, message),
+            RunEnd::Slow => error(Code::TooSlow, "this reader fell too far behind; the turn goes on, and connect shows it whole"),
+            RunEnd::ShuttingDown => error(Code::ShuttingDown, "the server stops; what was accepted is kept, and connect shows it"),
+            RunEnd::Lost => error(Code::Internal, "the session was given up; what was accepted is kept, and connect shows it"),
+        };
+        self.end = Some(end);
+        terminal
+    }
+}
+
+/// What a client should know about what became of its view: never silent, never fatal.
+fn notices(dialect: Dialect, accepted: &Accepted) -> Vec<Frames> {
+    let mut notices = Vec::new();
+    if accepted.implied_count > 0 || !accepted.ignored.is_empty() || accepted.root_branch {
+        let mut value = json!({
+            "new_from": accepted.new_from,
+            "implied": accepted.implied,
+            "implied_count": accepted.implied_count,
+            "ignored": accepted.ignored,
+        });
+        if accepted.root_branch {
+            value["root_branch"] = Value::Bool(true);
+        }
+        notices.push(agui::custom(dialect, "headwater.view", &value, None));
+    }
+    if !accepted.ignored_edits.is_empty() {
+        let value = json!({ "message_ids": accepted.ignored_edits });
+        notices.push(agui::custom(dialect, "headwater.ignored_edits", &value, None));
+    }
+    notices
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+//! Builds the HTTP server. Every connection leaves a handle of its socket behind, so that one that doesn't read can be cut.
+
+use std::any::Any;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::dev::{Extensions, Server, ServerHandle};
+use actix_web::middleware::from_fn;
+use actix_web::rt::net::TcpStream;
+use actix_web::web::Data;
+use actix_web::{App, HttpServer};
+use socket2::{SockRef, Socket};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{Options, State, configure, log, origins};
+use crate::runtime::Runtime;
+
+/// Data that was sent must be acknowledged within so long; a peer that stopped reading counts as gone then.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
+
+/// A server that is about to run.
+pub struct Serving {
+    /// Where it listens.
+    pub addresses: Vec<SocketAddr>,
+    /// Stops it.
+    pub handle: ServerHandle,
+    /// Cancel it to make sockets close as their runs end. First drain, then stop.
+    pub draining: CancellationToken,
+    /// Serves until stopped; must be awaited or spawned.
+    pub server: Server,
+}
+
+/// Serves `runtime` on `listener`. Signals are the caller's: it drains the runtime before it stops the server.
+pub fn serve(runtime: &Runtime, options: Options, listener: TcpListener) -> io::Result<Serving> {
+    let draining = CancellationToken::new();
+    let workers = options.workers;
+    let state = Data::new(State::new(runtime.clone(), options, draining.clone()));
+    let runtime = runtime.clone();
+    let factory = move || {
+        // Called on each worker's thread, more than once.
+        runtime.enter();
+        App::new()
+            .app_data(state.clone())
+            .configure(configure)
+            .wrap(origins::cors(state.origins.clone()))
+            .wrap(from_fn(origins::guard))
+            .wrap(from_fn(log::line))
+    };
+    let mut server = HttpServer::new(factory)
+        .tcp_nodelay(true)
+        // A client that closes its side has gone: its stream must end, not wait for the next write.
+        .h1_allow_half_closed(false)
+        .disable_signals()
+        .shutdown_timeout(5)
+        .on_connect(keep_socket);
+    if let Some(workers) = workers {
+        server = server.workers(workers.max(1));
+    }
+    let server = server.listen(listener)?;
+    let addresses = server.addrs();
+    let server = server.run();
+    Ok(Serving { addresses, handle: server.handle(), draining, server })
+}
+
+/// A connection's socket, to cut it when it doesn't read: closing it in order would wait for that very reader.
+#[derive(Clone)]
+pub(super) struct Cutter(Arc<Socket>);
+
+impl Cutter {
+    /// Ends the connection at once.
+    pub(super) fn cut(&self) {
+        // It may be closed already; then there is nothing to cut.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+fn keep_socket(connection: &dyn Any, data: &mut Extensions) {
+    let Some(stream) = connection.downcast_ref::<TcpStream>() else { return };
+    let socket = SockRef::from(stream);
+    #[cfg(target_os = "linux")]
+    let prepared = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX));
+    #[cfg(not(target_os = "linux"))]
+    let prepared: io::Result<()> = Ok(());
+    match prepared.and_then(|()| socket.try_clone()) {
+        Ok(socket) => {
+            data.insert(Cutter(Arc::new(socket)));
+        }
+        Err(error) => warn!(%error, "a connection could not be prepared"),
+    }
+}

@@ -1,0 +1,271 @@
+//! One socket: what comes in, one run at a time, liveness, and how it ends.
+
+use actix_web::rt::task::{JoinError, JoinHandle};
+use actix_web::web::{Bytes, Data};
+use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, CloseReason, ProtocolError};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::super::caller::Caller;
+use super::super::run::{Names, RunEnd};
+use super::super::{State, agents, error};
+use super::close;
+use super::follow::{Follow, Followed};
+use super::outbox::{Outbox, Texts, Written};
+use super::waiting::{Waiting, WaitingRuns};
+use crate::agui::{self, Dialect, Frame, Outcome, RunInput};
+use crate::clock;
+use crate::ids::{AgentId, TurnId};
+use crate::protocol::{Code, Frames, Refusal};
+use crate::runtime::OnDisconnect;
+
+/// Pings without an answer after which a peer is dead.
+const PINGS_MISSED_MAX: u32 = 2;
+
+/// A socket is done.
+enum Done {
+    /// Nobody is there any more.
+    Gone,
+    /// It is closed after what waits was written.
+    Close(Option<CloseReason>),
+    /// It is closed without writing what waits.
+    CloseNow(Option<CloseReason>),
+}
+
+/// What a handled message means for the loop.
+type Handled = Result<(), Done>;
+
+/// A run that is being followed.
+struct Active {
+    run: TurnId,
+    abort: CancellationToken,
+    task: JoinHandle<Followed>,
+}
+
+/// One socket.
+pub(super) struct Socket {
+    state: Data<State>,
+    caller: Caller,
+    agent_id: AgentId,
+    outbox: Outbox,
+    gone: CancellationToken,
+    active: Option<Active>,
+    waiting: WaitingRuns,
+    /// The dialect of the last run frame: what errors outside a run are told in.
+    dialect: Dialect,
+    pings_missed: u32,
+}
+
+impl Socket {
+    /// A socket to agent `agent_id`.
+    pub(super) fn new(state: Data<State>, caller: Caller, agent_id: AgentId, outbox: Outbox) -> Self {
+        let waiting = WaitingRuns::new(state.options.waiting_runs_max);
+        Self {
+            state,
+            caller,
+            agent_id,
+            outbox,
+            gone: CancellationToken::new(),
+            active: None,
+            waiting,
+            dialect: Dialect::Legacy,
+            pings_missed: 0,
+        }
+    }
+
+    /// Serves it to its end.
+    pub(super) async fn serve(mut self, messages: AggregatedMessageStream, mut writer: JoinHandle<Written>) {
+        let opened = clock::instant();
+        let done = self.turn_messages(messages, &mut writer).await;
+        // What still runs is left by itself; its presence decides what becomes of the turn.
+        self.gone.cancel();
+        let code = match &done {
+            Done::Close(Some(reason)) | Done::CloseNow(Some(reason)) => u16::from(reason.code),
+            Done::Close(None) | Done::CloseNow(None) => 1005,
+            Done::Gone => 1006,
+        };
+        match done {
+            Done::Close(reason) => self.outbox.close(reason),
+            Done::CloseNow(reason) => self.outbox.close_now(reason),
+            Done::Gone => self.outbox.close_now(None),
+        }
+        let written = if writer.is_finished() { None } else { writer.await.ok() };
+        let duration_ms = clock::instant().duration_since(opened).as_millis();
+        info!(agent.id = %self.agent_id, close.code = code, written = ?written, duration_ms, "socket ended");
+    }
+
+    async fn turn_messages(&mut self, mut messages: AggregatedMessageStream, writer: &mut JoinHandle<Written>) -> Done {
+        let draining = self.state.draining.clone();
+        let mut ticks = interval(self.state.options.ping());
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.reset();
+        loop {
+            let handled = tokio::select! {
+                message = messages.recv() => self.message(message),
+                followed = ended(&mut self.active) => self.followed(followed),
+                _ = ticks.tick() => self.tick(),
+                _ = &mut *writer => Err(Done::Gone),
+                () = draining.cancelled(), if self.active.is_none() => close(error::close_reason(&stopping())),
+            };
+            if let Err(done) = handled {
+                return done;
+            }
+        }
+    }
+
+    fn message(&mut self, message: Option<Result<AggregatedMessage, ProtocolError>>) -> Handled {
+        let message = match message {
+            None => return Err(Done::Gone),
+            Some(Err(error)) => return Err(close::of_error(&error).map_or(Done::Gone, |reason| Done::Close(Some(reason)))),
+            Some(Ok(message)) => message,
+        };
+        self.pings_missed = 0;
+        match message {
+            AggregatedMessage::Text(text) => self.text(&text),
+            AggregatedMessage::Binary(_) => close(Some(close::reason(CloseCode::Unsupported, "frames are text"))),
+            AggregatedMessage::Ping(content) => self.outbox.pong(content).or_else(|_| too_slow()),
+            AggregatedMessage::Pong(_) => Ok(()),
+            AggregatedMessage::Close(reason) => close(reason.map(|reason| CloseReason { description: None, ..reason })),
+        }
+    }
+
+    fn text(&mut self, text: &str) -> Handled {
+        match Frame::decode(text, &self.state.limits()) {
+            Ok(Frame::Run(input)) => {
+                self.dialect = input.dialect;
+                self.arrive(Waiting::Run(input))
+            }
+            Ok(Frame::Abort { run_id }) => {
+                self.abort(run_id);
+                Ok(())
+            }
+            Ok(Frame::Ping) => self.tell(pong()),
+            Err(refusal) => self.arrive(Waiting::Refused(refusal)),
+        }
+    }
+
+    /// A frame is answered at once when no run is active, else in its turn.
+    fn arrive(&mut self, frame: Waiting) -> Handled {
+        if self.active.is_none() {
+            return self.answer(frame);
+        }
+        if self.waiting.push(frame) {
+            return Ok(());
+        }
+        close(Some(close::reason(CloseCode::Policy, "too many frames wait for the active run")))
+    }
+
+    fn answer(&mut self, frame: Waiting) -> Handled {
+        match frame {
+            Waiting::Run(input) => self.start(*input),
+            Waiting::Stopped(input) => {
+                let RunInput { dialect, thread_id, run_id, .. } = &*input;
+                self.tell(agui::run_started(*dialect, thread_id, run_id, None).into())?;
+                self.tell(agui::run_finished(*dialect, thread_id, run_id, Outcome::Cancelled, &[], None).into())
+            }
+            Waiting::Refused(refusal) => self.refuse(&refusal),
+        }
+    }
+
+    fn start(&mut self, input: RunInput) -> Handled {
+        let names = Names { dialect: input.dialect, thread: input.thread_id.clone(), run: input.run_id.clone() };
+        let key = self.caller.key(input.thread_id.clone());
+        let prepared = self.state.agent(&self.agent_id).and_then(|agent| {
+            let on_disconnect = agent.on_disconnect.unwrap_or(OnDisconnect::Continue);
+            Ok((agents::to_input(input, self.agent_id.clone(), agent)?, on_disconnect))
+        });
+        let (input, on_disconnect) = match prepared {
+            Ok(prepared) => prepared,
+            Err(refusal) => return self.refuse(&refusal),
+        };
+        let (run, abort) = (names.run.clone(), CancellationToken::new());
+        let follow = Follow {
+            state: self.state.clone(),
+            outbox: self.outbox.clone(),
+            gone: self.gone.clone(),
+            abort: abort.clone(),
+            key,
+            names,
+            on_disconnect,
+        };
+        self.active = Some(Active { run, abort, task: actix_web::rt::spawn(follow.run(input)) });
+        Ok(())
+    }
+
+    /// The active run has ended: the next frame is answered.
+    fn followed(&mut self, followed: Result<Followed, JoinError>) -> Handled {
+        self.active = None;
+        match followed {
+            Ok(Followed::Ended(RunEnd::Slow) | Followed::TooSlow) => return too_slow(),
+            Ok(Followed::Ended(RunEnd::ShuttingDown)) => return close(error::close_reason(&stopping())),
+            Ok(Followed::Ended(RunEnd::Turn(_) | RunEnd::Lost) | Followed::Refused | Followed::Left) => {}
+            Err(error) => {
+                warn!(%error, "following a run failed");
+                return close(Some(close::reason(CloseCode::Error, "a fault of the server's own")));
+            }
+        }
+        while self.active.is_none() {
+            let Some(frame) = self.waiting.next() else { break };
+            self.answer(frame)?;
+        }
+        Ok(())
+    }
+
+    /// Stops the active run, or a waiting one that is named.
+    fn abort(&mut self, run: Option<TurnId>) {
+        if let Some(run) = &run
+            && self.waiting.stop(run)
+        {
+            return;
+        }
+        let Some(active) = &self.active else { return };
+        if run.is_none_or(|run| run == active.run) {
+            active.abort.cancel();
+        }
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Handled {
+        self.tell(agui::run_error(self.dialect, refusal.code, &refusal.message, None).into())
+    }
+
+    fn tell(&self, texts: Texts) -> Handled {
+        self.outbox.texts(texts).or_else(|_| too_slow())
+    }
+
+    fn tick(&mut self) -> Handled {
+        if self.pings_missed >= PINGS_MISSED_MAX {
+            // Nobody is there to read a close frame.
+            return Err(Done::Gone);
+        }
+        self.pings_missed += 1;
+        self.outbox.ping().or_else(|_| too_slow())
+    }
+}
+
+/// The end of the active run; never, when there is none.
+async fn ended(active: &mut Option<Active>) -> Result<Followed, JoinError> {
+    match active {
+        Some(active) => (&mut active.task).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn close(reason: Option<CloseReason>) -> Handled {
+    Err(Done::Close(reason))
+}
+
+fn too_slow() -> Handled {
+    Err(Done::CloseNow(error::close_reason(&Refusal::new(Code::TooSlow, "this reader fell too far behind"))))
+}
+
+fn stopping() -> Refusal {
+    Refusal::new(Code::ShuttingDown, "the server stops; connect again")
+}
+
+/// The answer to a ping frame.
+fn pong() -> Texts {
+    const TEXT: &str = r#"{"type":"pong"}"#;
+    let whole = 0..TEXT.len();
+    Frames { sse: Bytes::from_static(TEXT.as_bytes()), json: vec![whole] }.into()
+}
