@@ -12,7 +12,10 @@
 //! - [`config`], [`telemetry`], [`app`]: putting it together.
 
 pub mod agui;
+pub mod app;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod draw;
 pub mod engine;
 pub mod ids;
@@ -21,4 +24,5 @@ pub mod provider;
 pub mod runtime;
 pub mod sse;
 pub mod store;
+pub mod telemetry;
 pub mod web;

@@ -18,7 +18,7 @@ use crate::ids::{AgentId, TurnId};
 use crate::protocol::{Client, Code, Input, Refusal, ViewOptions};
 use crate::runtime::{AgentOptions, OnDisconnect};
 
-/// `POST /agents/{agent}`: RunAgentInput in, server-sent events out. Before the start a refusal is JSON with its status.
+/// `POST /agents/{agent}`: a `RunAgentInput` in, server-sent events out. Before the start a refusal is JSON with its status.
 pub(super) async fn run(
     request: HttpRequest,
     state: Data<State>,
@@ -86,7 +86,7 @@ pub(super) async fn open(
     Ok(ws::open(&request, payload, state, caller, agent_id).await?)
 }
 
-/// What a join must say; a RunAgentInput says it too.
+/// What a join must say; a `RunAgentInput` says it too.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Connect {

@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn close_codes_are_ones_that_may_be_sent() {
         let closing: Vec<_> = Code::ALL.iter().filter_map(|code| close_code(*code)).map(u16::from).collect();
-        assert_eq!(closing, [1009, 4001, 4003, 1012, 4008]);
+        assert_eq!(closing, [1009, 4001, 4003, 4008, 1012]);
     }
 
     #[actix_web::test]

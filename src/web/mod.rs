@@ -1,4 +1,4 @@
-//! The routes. Turns HTTP and WebSockets into calls of the runtime and what the runtime tells into AG-UI frames. May not know
+//! The routes. Turns HTTP requests and sockets into calls of the runtime and what the runtime tells into AG-UI frames. May not know
 //! the engine, stores, providers.
 
 mod agents;

@@ -1,4 +1,4 @@
-//! One run: what its reader is told, from RUN_STARTED to the one terminal. The same for SSE and WebSocket, which only pack it
+//! One run: what its reader is told, from `RUN_STARTED` to the one terminal. The same for SSE and WebSocket, which only pack it
 //! differently. May not know sockets.
 
 use std::time::Duration;

@@ -1,1 +1,83 @@
+//! Pieces as they go out.
 
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::agui::Dialect;
+use crate::protocol::{Accepted, Cursor, Event, EventBody, Live};
+use crate::runtime::{Batch, Following, Sink, Submitted, channel};
+use crate::web::run::Names;
+
+fn running() -> (Sink, RunStream) {
+    let (sink, reader) = channel(8);
+    let accepted = Accepted {
+        session_id: "s1".into(),
+        turn_id: "r1".into(),
+        reply: true,
+        duplicate: false,
+        queued: false,
+        head_id: None,
+        recorded: Vec::new(),
+        new_from: None,
+        implied: Vec::new(),
+        implied_count: 0,
+        ignored: Vec::new(),
+        ignored_edits: Vec::new(),
+        root_branch: false,
+        resync: false,
+    };
+    let submitted = Submitted { accepted, snapshot: None, cursor: Cursor::after(1), following: Following::Running(reader) };
+    let names = Names { dialect: Dialect::Legacy, thread: "s1".into(), run: "r1".into() };
+    (sink, RunStream::submitted(names, submitted, CancellationToken::new()))
+}
+
+fn batch(bodies: Vec<EventBody>) -> Arc<Batch> {
+    Arc::new(Batch::new(bodies.into_iter().map(|body| Event { cursor: None, at: 0, body }).collect()))
+}
+
+fn ending() -> Ending {
+    Ending { presence: Presence::onlooker(), end: None, started: crate::clock::instant(), session: "s1".into(), turn: "r1".into() }
+}
+
+#[tokio::test]
+async fn one_piece_carries_everything_that_is_ready() {
+    let (sink, mut run) = running();
+    let first: Bundle = run.first(Duration::ZERO).await;
+    let mut body = std::pin::pin!(body(first.into_bytes(), run, ending(), Duration::from_secs(15)));
+    let opening = body.next().await.unwrap().unwrap();
+    assert!(opening.starts_with(b"data: {\"type\":\"RUN_STARTED\""), "{opening:?}");
+    for word in ["Hel", "lo"] {
+        let live = Live::Text { reply_id: "a1".into(), delta: word.to_owned() };
+        assert!(sink.send(&batch(vec![EventBody::Live(live)])));
+    }
+    assert!(sink.send(&batch(vec![EventBody::TurnCompleted { turn_id: "r1".into() }])));
+    let piece = body.next().await.unwrap().unwrap();
+    let text = std::str::from_utf8(&piece).unwrap();
+    assert_eq!(text.matches("\n\n").count(), 3, "{text}");
+    assert!(text.contains("Hel") && text.contains("RUN_FINISHED") && !text.contains('\r'), "{text}");
+    assert!(body.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_stream_gets_comments() {
+    let (sink, mut run) = running();
+    let first: Bundle = run.first(Duration::ZERO).await;
+    let mut body = std::pin::pin!(body(first.into_bytes(), run, ending(), Duration::from_secs(15)));
+    assert!(body.next().await.is_some());
+    for _ in 0..2 {
+        assert_eq!(body.next().await.unwrap().unwrap(), KEEP_ALIVE);
+    }
+    assert!(sink.send(&batch(vec![EventBody::TurnCompleted { turn_id: "r1".into() }])));
+    assert!(body.next().await.unwrap().unwrap().starts_with(b"data: {\"type\":\"RUN_FINISHED\""));
+}
+
+#[test]
+fn one_frame_is_not_copied() {
+    let frames = Frames { sse: Bytes::from(b"data: {}\n\n".to_vec()), json: vec![6..8] };
+    let mut bundle = Bundle::default();
+    bundle.add(&frames);
+    assert_eq!(bundle.into_bytes().as_ptr(), frames.sse.as_ptr());
+}

@@ -49,3 +49,31 @@ fn of_io(error: &io::Error) -> Option<CloseReason> {
 fn too_large() -> CloseReason {
     reason(CloseCode::Size, "the frame or message is larger than the limit")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(error: &ProtocolError) -> Option<u16> {
+        of_error(error).map(|reason| reason.code.into())
+    }
+
+    #[test]
+    fn each_fault_has_its_code() {
+        let io = |kind, text: &'static str| ProtocolError::Io(io::Error::new(kind, text));
+        assert_eq!(code(&ProtocolError::Overflow), Some(1009));
+        assert_eq!(code(&ProtocolError::Io(io::Error::other(PayloadError::Overflow))), Some(1009));
+        assert_eq!(code(&io(io::ErrorKind::Other, "Exceeded maximum continuation size")), Some(1009));
+        assert_eq!(code(&ProtocolError::UnmaskedFrame), Some(1002));
+        assert_eq!(code(&ProtocolError::BadOpCode), Some(1002));
+        assert_eq!(code(&io(io::ErrorKind::InvalidData, "Received a frame with non-zero reserved bits")), Some(1002));
+        let not_utf8 = String::from_utf8(vec![0xff]).unwrap_err().utf8_error();
+        assert_eq!(code(&ProtocolError::Io(io::Error::new(io::ErrorKind::InvalidData, not_utf8))), Some(1007));
+    }
+
+    #[test]
+    fn nobody_is_told_when_the_connection_broke() {
+        assert_eq!(code(&ProtocolError::Io(io::Error::other(PayloadError::Incomplete(None)))), None);
+        assert_eq!(code(&ProtocolError::Io(io::ErrorKind::ConnectionReset.into())), None);
+    }
+}

@@ -242,3 +242,7 @@ impl Writer {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "outbox_tests.rs"]
+mod tests;

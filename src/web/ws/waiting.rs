@@ -55,3 +55,48 @@ impl WaitingRuns {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agui::Limits;
+    use crate::protocol::Code;
+
+    fn run(id: &str) -> Waiting {
+        let body = format!(r#"{{"threadId": "s1", "runId": "{id}", "messages": []}}"#);
+        let limits = Limits { view_messages_max: 10, content_bytes_max: 1000 };
+        Waiting::Run(Box::new(RunInput::decode(body.as_bytes(), &limits).unwrap()))
+    }
+
+    fn told(waiting: &mut WaitingRuns) -> Vec<String> {
+        std::iter::from_fn(|| waiting.next())
+            .map(|frame| match frame {
+                Waiting::Run(input) => format!("run {}", input.run_id),
+                Waiting::Stopped(input) => format!("stopped {}", input.run_id),
+                Waiting::Refused(refusal) => format!("refused {}", refusal.code),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn frames_are_answered_in_order() {
+        let mut waiting = WaitingRuns::new(3);
+        assert!(waiting.push(run("r1")));
+        assert!(waiting.push(Waiting::Refused(Refusal::new(Code::BadJson, "not JSON"))));
+        assert!(waiting.push(run("r2")));
+        assert!(!waiting.push(run("r3")), "there is a limit");
+        assert_eq!(told(&mut waiting), ["run r1", "refused bad_json", "run r2"]);
+    }
+
+    #[test]
+    fn a_run_that_waits_can_be_stopped_in_its_place() {
+        let mut waiting = WaitingRuns::new(3);
+        for id in ["r1", "r2", "r3"] {
+            assert!(waiting.push(run(id)));
+        }
+        assert!(waiting.stop(&"r2".into()));
+        assert!(!waiting.stop(&"r2".into()), "it is stopped already");
+        assert!(!waiting.stop(&"r9".into()));
+        assert_eq!(told(&mut waiting), ["run r1", "stopped r2", "run r3"]);
+    }
+}

@@ -1,0 +1,5 @@
+//! Commands other than `serve`.
+
+mod check;
+
+pub use check::check;
