@@ -48,7 +48,7 @@ fn main() -> anyhow::Result<()> {
         Command::Serve(Serve { config: file, listen }) => {
             let config = Config::load(file.as_deref(), config::environment(), &Flags { listen })?;
             telemetry::init(&config.log)?;
-            Ok(app::run(config)?)
+            Ok(app::run(&config, &app::base_of(file.as_deref()))?)
         }
     }
 }

@@ -49,7 +49,7 @@ fn variables(variables: &[(&str, &str)]) -> Result<Config, Error> {
 fn the_default_is_a_server_with_a_demo_agent() {
     let config = variables(&[]).unwrap();
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
-    assert_eq!(config.store, store::Options::Sqlite(store::SqliteOptions { path: "./headwater-data".into() }));
+    assert_eq!(config.store, store::Options::Sqlite(store::sqlite::Options { path: "./headwater-data".into() }));
     assert_eq!(config.agents.keys().map(AgentId::as_str).collect::<Vec<_>>(), ["demo"]);
     assert!(matches!(config.llms["demo"], provider::Options::Script(ScriptOptions { file: None, .. })));
 }
@@ -102,7 +102,7 @@ fn the_reference_names_each_key_that_the_code_knows() {
     assert_documented::<ServerOptions>("server", sessions);
     assert_eq!(known::<SessionLimits>(""), sessions.iter().map(|&key| key.to_owned()).collect());
     assert_documented::<AuthOptions>("auth", &[]);
-    assert_documented::<store::SqliteOptions>("store", &["kind"]);
+    assert_documented::<store::sqlite::Options>("store", &["kind"]);
     assert_documented::<telemetry::Options>("log", &[]);
     assert_documented::<ScriptOptions>("llm.demo", &["kind"]);
     assert_documented::<OpenaiOptions>("llm.main", &["kind"]);
@@ -193,14 +193,14 @@ fn paths_of_a_file_are_relative_to_it() {
     let file = File::new(text);
     let folder = file.folder.path();
     let config = file.load(&[]).unwrap();
-    assert_eq!(config.store, store::Options::Sqlite(store::SqliteOptions { path: folder.join("data") }));
+    assert_eq!(config.store, store::Options::Sqlite(store::sqlite::Options { path: folder.join("data") }));
     let provider::Options::Script(script) = &config.llms["a"] else { panic!("{:?}", config.llms) };
     assert_eq!(script.file, Some(folder.join("rules.toml")));
     let provider::Options::Openai(openai) = &config.llms["b"] else { panic!("{:?}", config.llms) };
     assert_eq!(openai.api_key, Some(Secret::File("/run/key".into())));
     assert_eq!(openai.extra["file"].as_str(), Some("as-it-is"));
     let config = file.load(&[("HEADWATER__STORE__PATH", "here")]).unwrap();
-    assert_eq!(config.store, store::Options::Sqlite(store::SqliteOptions { path: "here".into() }));
+    assert_eq!(config.store, store::Options::Sqlite(store::sqlite::Options { path: "here".into() }));
 }
 
 #[test]

@@ -120,8 +120,12 @@ fn reply_due(session: &Session, submit: &Submit, found: &Reconciled) -> Result<b
             Some(false) | None => Ok(false),
         };
     }
-    if let Some(run) = submit.run {
-        return Ok(run);
+    match submit.run {
+        Some(true) if found.landing.is_none() && found.news.is_empty() => {
+            return Err(Refusal::new(Code::BadRequest, "there is nothing to reply to; send a message"));
+        }
+        Some(run) => return Ok(run),
+        None => {}
     }
     let role = match found.news.last() {
         Some(News::Message { index, .. }) => Some(submit.view.messages[*index].role),

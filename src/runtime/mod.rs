@@ -46,6 +46,8 @@ pub struct Options {
     pub calls_per_turn_max: u32,
     /// A session that nobody used for so long leaves memory.
     pub idle_secs: u64,
+    /// The largest reply, in bytes; a model that says more failed.
+    pub reply_bytes_max: usize,
 }
 
 /// A configured llm.
@@ -162,8 +164,10 @@ impl Runtime {
         self.0.store.ready().await.map_err(unavailable)
     }
 
-    /// Opens every session with something outstanding, so that its turn goes on; how many. For start-up.
+    /// Opens every session with something outstanding, so that its turn goes on; how many. For start-up: waits until a worker
+    /// thread has entered.
     pub async fn recover(&self) -> Result<usize, Refusal> {
+        let _ = self.0.entered.subscribe().wait_for(|&workers| workers > 0).await;
         let unavailable = |error| Refusal::new(Code::StoreUnavailable, format!("the store doesn't answer: {error}"));
         let keys = self.0.store.outstanding().await.map_err(unavailable)?;
         for key in &keys {

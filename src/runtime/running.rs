@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use super::reply::Reply;
 use crate::clock;
 use crate::engine::{Effect, Tree};
-use crate::ids::{Millis, NodeId, ToolCallId};
+use crate::ids::{Millis, ToolCallId};
 use crate::protocol::{CallError, CallErrorKind, CallRequest, Cursor, Event, Finish, Message, Usage, Writing};
 use crate::provider::{Attempt, Chunk, Provider};
 
@@ -27,11 +27,12 @@ pub struct Running {
     reply: Reply,
     waiting: Vec<Result<Chunk, CallError>>,
     told: Vec<Event>,
+    bytes_left: usize,
 }
 
 impl Running {
     /// Starts an attempt. Its request is sent when it is first polled.
-    pub fn start(effect: Effect, provider: Option<&dyn Provider>, request: CallRequest, reply_id: NodeId, seq: u64) -> Self {
+    pub fn start(effect: Effect, provider: Option<&dyn Provider>, request: CallRequest, reply: Reply, bytes_max: usize) -> Self {
         let attempt = match provider {
             Some(provider) => provider.start(request),
             None => {
@@ -39,10 +40,7 @@ impl Running {
                 futures_util::stream::iter([Err(error)]).boxed_local()
             }
         };
-        let number = match effect {
-            Effect::Call { attempt, .. } | Effect::Wake { attempt, .. } => attempt,
-        };
-        Self { effect, attempt, reply: Reply::new(reply_id, seq, number), waiting: Vec::new(), told: Vec::new() }
+        Self { effect, attempt, reply, waiting: Vec::new(), told: Vec::new(), bytes_left: bytes_max }
     }
 
     /// What it carries out.
@@ -106,6 +104,10 @@ impl Running {
         match piece {
             Err(error) => Some(Err(error)),
             Ok(chunk) => {
+                match self.bytes_left.checked_sub(bytes(&chunk)) {
+                    Some(left) => self.bytes_left = left,
+                    None => return Some(Err(CallError::new(CallErrorKind::Nonsense, "the reply is larger than the limit"))),
+                }
                 let fresh = |given: Option<ToolCallId>, taken: &[ToolCallId]| {
                     let free = |id: &ToolCallId| tree.call(id).is_none() && !taken.contains(id) && !id.as_str().is_empty();
                     given.filter(free).unwrap_or_else(|| clock::stamp().id(0).into())
@@ -149,6 +151,14 @@ impl Running {
     /// Where a reader is that has been told everything.
     pub fn cursor(&self) -> Cursor {
         self.reply.cursor()
+    }
+}
+
+fn bytes(chunk: &Chunk) -> usize {
+    match chunk {
+        Chunk::Text(text) | Chunk::Reasoning(text) | Chunk::ToolArguments { delta: text, .. } => text.len(),
+        Chunk::ToolCall { name, .. } => name.len(),
+        Chunk::Usage(_) | Chunk::Finished(_) => 0,
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::audience::Audience;
 use super::log::Log;
+use super::reply::Reply;
 use super::running::{Ended, Running};
 use super::worker::{Opening, Worker};
 use super::{Following, Joined, Submitted, TurnEnd};
@@ -284,7 +285,8 @@ impl Task {
             let provider = self.worker.provider(&llm);
             let session = &self.log.session;
             let call = session.turn.as_ref().and_then(|turn| turn.call.as_ref())?;
-            Some(Running::start(effect, provider.as_deref(), request, call.reply_id.clone(), session.seq))
+            let reply = Reply::new(call.reply_id.clone(), session.seq, call.attempt);
+            Some(Running::start(effect, provider.as_deref(), request, reply, self.worker.shared.options.reply_bytes_max))
         });
         Ok(())
     }

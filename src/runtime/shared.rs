@@ -19,6 +19,8 @@ pub struct Shared {
     pub(super) options: Options,
     pub(super) store: Arc<dyn Store>,
     workers: Mutex<Vec<mpsc::UnboundedSender<Opening>>>,
+    /// Worker threads that entered.
+    pub(super) entered: watch::Sender<usize>,
     sessions: Mutex<HashMap<SessionKey, Commands>>,
     /// Turns that run.
     pub(super) running: watch::Sender<usize>,
@@ -37,6 +39,7 @@ impl Shared {
             options,
             store,
             workers: Mutex::default(),
+            entered: watch::Sender::new(0),
             sessions: Mutex::default(),
             running: watch::Sender::new(0),
             living: watch::Sender::new(0),
@@ -47,6 +50,7 @@ impl Shared {
     pub(super) fn add_worker(&self, sender: mpsc::UnboundedSender<Opening>) -> usize {
         let mut workers = lock(&self.workers);
         workers.push(sender);
+        self.entered.send_replace(workers.len());
         workers.len() - 1
     }
 

@@ -15,7 +15,7 @@ use crate::protocol::{
     CallError, CallErrorKind, CallRequest, Client, Event, EventBody, Finish, InputBody, Live, Message, Role, SessionStatus, ViewOptions,
 };
 use crate::provider::{Attempt, Chunk, Provider};
-use crate::store::faulty::Faulty;
+use crate::store::faulty::{Fault, Faulty};
 use crate::store::memory::Memory;
 
 type Piece = Result<Chunk, CallError>;
@@ -71,6 +71,7 @@ impl Bench {
             reader_batches_max: 64,
             calls_per_turn_max: 3,
             idle_secs: 60,
+            reply_bytes_max: 1000,
         };
         let runtime = Runtime::new(options, store.clone());
         runtime.enter();
@@ -155,7 +156,7 @@ fn nothing_is_told_before_it_is_durable() {
         let bench = Bench::new();
         let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
         let (_, model) = bench.model.asked().await;
-        bench.store.plan([crate::store::faulty::Fault::HangBefore]);
+        bench.store.plan([Fault::HangBefore]);
         model.send(says("All of it.")).unwrap();
         model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
         let mut reader = reader(submitted);
@@ -320,5 +321,121 @@ fn draining_lets_turns_end_and_takes_no_more() {
         drain.await.unwrap();
         let refusal = bench.say("t2", &[("u9", Role::User, "again")]).await.err().unwrap();
         assert_eq!(refusal.code, Code::ShuttingDown);
+    });
+}
+
+#[test]
+fn an_append_whose_answer_was_lost_is_in_the_log_once() {
+    run(async {
+        let bench = Bench::new();
+        bench.store.plan([Fault::FailAfter]);
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let (_, model) = bench.model.asked().await;
+        model.send(says("Hi")).unwrap();
+        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        rest(reader(submitted)).await;
+        assert_eq!(bench.tree().await, "u1 user: hello\nr1 assistant: Hi  <- head\n");
+    });
+}
+
+#[test]
+fn a_full_store_refuses_and_the_next_request_works() {
+    run(async {
+        let bench = Bench::new();
+        bench.store.plan([Fault::Full]);
+        let refusal = bench.say("t1", &[("u1", Role::User, "hello")]).await.err().unwrap();
+        assert_eq!(refusal.code, Code::StoreFull);
+        assert_eq!(bench.runtime.session(&key()).await.err().unwrap().code, Code::SessionNotFound);
+        let (_, abandoned) = bench.model.asked().await;
+        assert!(abandoned.is_closed(), "the call that was begun for it is given up");
+        assert!(bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap().accepted.reply);
+    });
+}
+
+#[test]
+fn a_store_that_is_down_at_a_turns_end_ends_the_stream_and_the_turn_goes_on_later() {
+    run(async {
+        let bench = Bench::new();
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let (_, model) = bench.model.asked().await;
+        bench.store.set_down(true);
+        model.send(says("Hi")).unwrap();
+        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        let events = rest(reader(submitted)).await;
+        assert!(!events.iter().any(|event| matches!(event.body, EventBody::TurnCompleted { .. })));
+        bench.store.set_down(false);
+        assert_eq!(bench.runtime.session(&key()).await.unwrap().status, SessionStatus::Running);
+        let (_, model) = bench.model.asked().await;
+        model.send(says("Hi again")).unwrap();
+        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        let joined = bench.runtime.join(&key()).await.unwrap();
+        if let Some((_, reader)) = joined.running {
+            rest(reader).await;
+        }
+        assert_eq!(bench.tree().await, "u1 user: hello\nr1 assistant: Hi again  <- head\n");
+    });
+}
+
+#[test]
+fn a_view_that_leaves_the_running_turn_stops_it_and_starts_its_own() {
+    run(async {
+        let bench = Bench::new();
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let (_, model) = bench.model.asked().await;
+        model.send(says("Hi")).unwrap();
+        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        rest(reader(submitted)).await;
+        let first_reply = bench.runtime.session(&key()).await.unwrap().head_id.unwrap();
+        let second = bench
+            .say("t2", &[("u1", Role::User, "hello"), (first_reply.as_str(), Role::Assistant, "Hi"), ("u2", Role::User, "more")])
+            .await;
+        let (_, model) = bench.model.asked().await;
+        model.send(says("Half")).unwrap();
+        let mut left = reader(second.unwrap());
+        left.next().await.unwrap();
+        let third = bench.say("t3", &[("u1", Role::User, "hello")]).await.unwrap();
+        assert!(matches!(rest(left).await.last().unwrap().body, EventBody::TurnCancelled { .. }));
+        let (request, model) = bench.model.asked().await;
+        assert_eq!(request.messages.len(), 1);
+        model.send(says("Hello")).unwrap();
+        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        rest(reader(third)).await;
+        let drawn =
+            "u1 user: hello\n├─ r1 assistant: Hi\n│  u2 user: more\n│  r2 assistant (partial): Half\n└─ r3 assistant: Hello  <- head\n";
+        assert_eq!(bench.tree().await, drawn);
+    });
+}
+
+#[test]
+fn a_resent_submit_joins_its_turn_and_one_with_other_content_is_refused() {
+    run(async {
+        let bench = Bench::new();
+        let first = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let again = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        assert!(again.accepted.duplicate);
+        let refusal = bench.say("t1", &[("u1", Role::User, "other")]).await.err().unwrap();
+        assert_eq!(refusal.code, Code::TurnIdReused);
+        let (_, model) = bench.model.asked().await;
+        model.send(says("Hi")).unwrap();
+        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        assert_eq!(text(&rest(reader(again)).await), "Hi");
+        assert_eq!(text(&rest(reader(first)).await), "Hi");
+        let late = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        assert!(matches!(late.following, Following::Ended(TurnEnd::Completed)));
+    });
+}
+
+#[test]
+fn an_endless_reply_is_cut_at_its_limit() {
+    run(async {
+        let bench = Bench::new();
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let (_, model) = bench.model.asked().await;
+        let piece = "x".repeat(600);
+        model.send(says(&piece)).unwrap();
+        model.send(says(&piece)).unwrap();
+        let events = rest(reader(submitted)).await;
+        assert!(matches!(events.last().unwrap().body, EventBody::TurnFailed { code: Code::LlmBadResponse, .. }));
+        assert_eq!(bench.tree().await, "u1 user: hello  <- head\n");
     });
 }

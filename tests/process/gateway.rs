@@ -1,0 +1,122 @@
+//! The real program as a child, and just enough HTTP to talk to it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Everything here must happen within so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running gateway.
+pub struct Gateway {
+    child: Child,
+    address: String,
+}
+
+impl Gateway {
+    /// Starts it in `home`, where its configuration and its data are.
+    pub fn start(home: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_headwater"))
+            .args(["serve", "--config", "headwater.toml", "--listen", "127.0.0.1:0"])
+            .current_dir(home)
+            .env("HEADWATER__LOG__FORMAT", "json")
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let address = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| serde_json::from_str::<Value>(&line).ok()?.get("address")?.as_str().map(str::to_owned))
+            .expect("it says where it listens");
+        // Its log lines must go somewhere, or it would wait for us.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Self { child, address }
+    }
+
+    /// Ends it without a word.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        stream
+    }
+
+    /// Sends the first message of `session`; the answer is read by the caller.
+    pub fn run(&self, session: &str) -> Run {
+        let input = json!({ "threadId": session, "runId": format!("{session}-r1"), "messages": [{ "id": "u1", "role": "user", "content": "count" }] });
+        let body = input.to_string();
+        let mut stream = self.connect();
+        let head = format!(
+            "POST /agents/bot HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).expect("it reads");
+        Run(stream)
+    }
+
+    /// A JSON answer; nothing for a 404.
+    pub fn get(&self, path: &str) -> Option<Value> {
+        let mut stream = self.connect();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+        match head.split(' ').nth(1) {
+            Some("200") => Some(serde_json::from_str(body).expect("JSON")),
+            Some("404") => None,
+            status => panic!("{path}: {status:?} {body}"),
+        }
+    }
+
+    /// The session's page once no turn runs in it; nothing when there is no such session.
+    pub fn until_idle(&self, session: &str) -> Option<Value> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let page = self.get(&format!("/v1/sessions/{session}"))?;
+            if page["status"] == "idle" {
+                return Some(page);
+            }
+            assert!(Instant::now() < deadline, "{session}: the turn doesn't end: {page}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // After `kill` there is nothing left to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer on its way.
+pub struct Run(TcpStream);
+
+impl Run {
+    /// Reads at least `bytes` of it, or to the terminal.
+    pub fn read(mut self, bytes: usize) -> String {
+        let (mut seen, mut buffer) = (Vec::new(), [0; 256]);
+        while seen.len() < bytes && !String::from_utf8_lossy(&seen).contains("\"RUN_FINISHED\"") {
+            match self.0.read(&mut buffer) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => seen.extend_from_slice(&buffer[..read]),
+            }
+        }
+        String::from_utf8_lossy(&seen).into_owned()
+    }
+}
