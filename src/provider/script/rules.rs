@@ -10,6 +10,7 @@ use super::condition::Condition;
 use super::template::Template;
 use crate::ids::ToolCallId;
 use crate::protocol::{CallError, CallErrorKind, Finish};
+use crate::provider::json;
 
 const REPEAT_MAX: u32 = 10_000;
 const PAUSE_MAX: Duration = Duration::from_hours(1);
@@ -259,7 +260,7 @@ impl ToolCallFields {
 fn checked_arguments(given: toml::Value) -> Result<Arguments, String> {
     match given {
         toml::Value::String(text) => Ok(Arguments::Text(Template::parse(&text)?)),
-        toml::Value::Table(_) => Ok(Arguments::Table(checked_value(given)?)),
+        toml::Value::Table(_) => Ok(Arguments::Table(templates(json::from_toml(given)?)?)),
         other => Err(format!(
             "`arguments` is a table, which becomes JSON, or a text, which is sent as it is (valid or not); this is a {}",
             other.type_str()
@@ -267,18 +268,15 @@ fn checked_arguments(given: toml::Value) -> Result<Arguments, String> {
     }
 }
 
-fn checked_value(given: toml::Value) -> Result<Value, String> {
-    Ok(match given {
-        toml::Value::String(text) => Value::Text(Template::parse(&text)?),
-        toml::Value::Array(list) => Value::List(list.into_iter().map(checked_value).collect::<Result<_, _>>()?),
-        toml::Value::Table(table) => {
-            let field = |(name, value)| checked_value(value).map(|value| (name, value));
-            Value::Table(table.into_iter().map(field).collect::<Result<_, _>>()?)
+fn templates(value: serde_json::Value) -> Result<Value, String> {
+    use serde_json::Value as Json;
+    Ok(match value {
+        Json::String(text) => Value::Text(Template::parse(&text)?),
+        Json::Array(list) => Value::List(list.into_iter().map(templates).collect::<Result<_, _>>()?),
+        Json::Object(fields) => {
+            let field = |(name, value)| templates(value).map(|value| (name, value));
+            Value::Table(fields.into_iter().map(field).collect::<Result<_, _>>()?)
         }
-        toml::Value::Integer(number) => Value::Other(number.into()),
-        toml::Value::Float(number) if !number.is_finite() => return Err(format!("JSON has no number {number}")),
-        toml::Value::Float(number) => Value::Other(number.into()),
-        toml::Value::Boolean(boolean) => Value::Other(boolean.into()),
-        toml::Value::Datetime(time) => Value::Other(time.to_string().into()),
+        Json::Null | Json::Bool(_) | Json::Number(_) => Value::Other(value),
     })
 }
