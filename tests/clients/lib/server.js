@@ -6,7 +6,7 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { KEY } from "./upstream.js";
-import { until } from "./until.js";
+import { inTime, until } from "./until.js";
 
 const CLIENTS = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
@@ -81,8 +81,8 @@ export class Server {
   /** Starts the process, on the same port and data as before, and waits until it is healthy. */
   async spawn({ key = KEY } = {}) {
     const log = fs.openSync(this.log, "a");
-    const env = { PATH: process.env.PATH, HEADWATER_TEST_KEY: key, RUST_LOG: process.env.RUST_LOG ?? "info", RUST_BACKTRACE: "1" };
-    this.child = spawn(binary(), ["serve", "--config", this.config], { cwd: this.directory, env, stdio: ["ignore", log, log] });
+    const stdio = ["ignore", log, log];
+    this.child = spawn(binary(), ["serve", "--config", this.config], { cwd: this.directory, env: this.env(key), stdio });
     fs.closeSync(log);
     const child = this.child;
     this.exited = new Promise((resolve) => {
@@ -109,6 +109,26 @@ export class Server {
   async restart(options) {
     await this.kill();
     await this.spawn(options);
+  }
+
+  /** Starts a second process on the same configuration and data (another address): how it ended, and what it said. */
+  async rival() {
+    const port = await freePort();
+    const args = ["serve", "--config", this.config, "--listen", `127.0.0.1:${port}`];
+    const child = spawn(binary(), args, { cwd: this.directory, env: this.env(KEY), stdio: ["ignore", "pipe", "pipe"] });
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (output += data));
+    const ended = new Promise((resolve) => child.once("close", (code) => resolve({ code, output })));
+    try {
+      return await inTime("the second process ends", ended);
+    } finally {
+      if (child.exitCode === null) child.kill("SIGKILL");
+    }
+  }
+
+  /** What the process is told by its environment. */
+  env(key) {
+    return { PATH: process.env.PATH, HEADWATER_TEST_KEY: key, RUST_LOG: process.env.RUST_LOG ?? "info", RUST_BACKTRACE: "1" };
   }
 
   async stop() {

@@ -45,7 +45,7 @@ export class Wire {
       this.exchanges.push(exchange);
       const type = response.headers.get("content-type");
       if (type !== "text/event-stream") exchange.faults.push(`content-type is ${type}`);
-      options.signal?.addEventListener("abort", () => (exchange.left = true));
+      options.signal?.addEventListener("abort", () => (exchange.left ||= !exchange.ended));
       const decoder = new TextDecoder("utf-8", { fatal: true });
       const tap = new TransformStream({
         transform(chunk, controller) {

@@ -75,12 +75,10 @@ each("B12 sixteen submits at once: one starts, the others are refused and name i
   const tabs = [first, ...Array.from({ length: 15 }, () => s.tab(first))];
   const runs = tabs.map((tab, place) => tab.begin(`u${place}`, `from tab ${place}`));
   await call.held();
-  const refused = await Promise.race([
-    inTime("fifteen are refused", until("fifteen are refused", () => {
-      const ended = runs.filter((run) => run.outcome !== "running");
-      return ended.length === 15 && ended;
-    })),
-  ]);
+  const refused = await until("fifteen are refused", () => {
+    const ended = runs.filter((run) => run.outcome !== "running");
+    return ended.length === 15 && ended;
+  });
   const { running_turn: turn } = await s.session(first);
   for (const run of refused) refusedByTurn(s, run, turn);
   call.release();
