@@ -46,19 +46,13 @@ export class Chat {
       onEvent: ({ event }) => void run.events.push(event),
       onRunFailed: ({ error }) => void (run.failure ??= error),
     };
-    run.ended = this.agent.runAgent(parameters, subscriber).then(
-      () => run,
-      (error) => {
-        run.failure = error;
-        return run;
-      },
-    );
+    run.settled = this.agent.runAgent(parameters, subscriber).catch((error) => void (run.failure = error));
     return run;
   }
 
   /** Runs what is shown until the end, whatever that is. */
   async attempt(options) {
-    return inTime(`a run of ${this.threadId} ends`, this.start(options).ended);
+    return this.start(options).end();
   }
 
   /** Runs what is shown; the run must finish well. */
@@ -148,6 +142,12 @@ export class Run {
   constructor(runId) {
     this.runId = runId;
     this.events = [];
+  }
+
+  /** Waits for its end, whatever that is; resolves to the run itself. */
+  async end() {
+    await inTime("a run ends", this.settled);
+    return this;
   }
 
   /** Events of that type. */

@@ -101,8 +101,12 @@ export class Server {
 
   /** Ends the process, by default as a power cut would. */
   async kill(signal = "SIGKILL") {
-    if (this.child.exitCode === null && this.child.signalCode === null && this.child.pid) this.child.kill(signal);
+    if (this.isRunning) this.child.kill(signal);
     return this.exited;
+  }
+
+  get isRunning() {
+    return this.child.exitCode === null && this.child.signalCode === null && this.child.pid !== undefined;
   }
 
   /** `kill -9` and a new process on the same data. */

@@ -46,17 +46,8 @@ export class Wire {
       const type = response.headers.get("content-type");
       if (type !== "text/event-stream") exchange.faults.push(`content-type is ${type}`);
       options.signal?.addEventListener("abort", () => (exchange.left ||= !exchange.ended));
-      const decoder = new TextDecoder("utf-8", { fatal: true });
-      const tap = new TransformStream({
-        transform(chunk, controller) {
-          exchange.text += decoder.decode(chunk, { stream: true });
-          controller.enqueue(chunk);
-        },
-        flush() {
-          exchange.ended = true;
-        },
-      });
-      return new Response(response.body.pipeThrough(tap), { status: response.status, headers: response.headers });
+      const { status, headers } = response;
+      return { ok: true, status, headers, body: { getReader: () => tapped(response.body.getReader(), exchange) } };
     };
   }
 
@@ -88,6 +79,18 @@ export class Wire {
     if (!this.strayAllowed) faults.push(...this.stray.map((text) => `a frame outside of a run: ${text.slice(0, 200)}`));
     return faults;
   }
+}
+
+/** A reader that passes everything on and writes it down. A broken stream's `cancel` says so again, which clients don't expect: it is kept. */
+function tapped(reader, exchange) {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const read = async () => {
+    const piece = await reader.read();
+    exchange.text += decoder.decode(piece.value, { stream: !piece.done });
+    if (piece.done) exchange.ended = true;
+    return piece;
+  };
+  return { read, cancel: (reason) => reader.cancel(reason).catch(() => {}) };
 }
 
 function parse(exchange, text) {

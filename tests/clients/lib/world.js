@@ -38,6 +38,8 @@ export function useWorld() {
 }
 
 async function play(t, world, combination, scenario) {
+  // A scenario before may have left it dead.
+  if (!world.server.isRunning) await world.server.spawn();
   const s = new Scenario(world, combination);
   const warn = console.warn;
   console.warn = (...words) => void s.warnings.push(words.map(String).join(" "));

@@ -1,7 +1,7 @@
 // Another tab, or the same one after a reload, asks for the whole conversation: what stands, and what is being said.
 import assert from "node:assert/strict";
 import { drawing, pathOf } from "../lib/tree.js";
-import { inTime, until } from "../lib/until.js";
+import { until } from "../lib/until.js";
 import { useWorld } from "../lib/world.js";
 
 const { each } = useWorld();
@@ -52,7 +52,7 @@ each("connect in mid-stream: snapshot and tail are the whole text, wherever the 
     await until("a tab that joins shows it", () => tab.last?.content === call.sent.text);
   }
   call.release();
-  await inTime("all runs end", Promise.all([run.ended, ...joined.map((reader) => reader.run.ended)]));
+  await Promise.all([run.end(), ...joined.map((reader) => reader.run.end())]);
   for (const reader of joined) {
     assert.equal(reader.run.outcome, "finished");
     assert.deepEqual(
@@ -73,7 +73,7 @@ each("connect in the midst of reasoning", async (s) => {
   const joinedRun = joined.start();
   await until("a tab that joins shows the thought", () => joined.last?.role === "reasoning" && joined.last.content === call.sent.reasoning);
   call.release();
-  await inTime("both runs end", Promise.all([run.ended, joinedRun.ended]));
+  await Promise.all([run.end(), joinedRun.end()]);
   for (const tab of [chat, joined]) {
     const byRole = (role) => tab.messages.filter((message) => message.role === role).map((message) => message.content);
     assert.deepEqual([byRole("user"), byRole("reasoning"), byRole("assistant")], [["hello"], ["let me think"], ["I thought"]]);
@@ -88,7 +88,7 @@ each("a tab that joined goes on with the conversation", async (s) => {
   const joined = s.tab(chat).joining();
   const joinedRun = joined.start();
   call.release();
-  await inTime("both runs end", Promise.all([run.ended, joinedRun.ended]));
+  await Promise.all([run.end(), joinedRun.end()]);
   const tab = s.tab(chat, ...joined.messages);
   await tab.send("u2", "more");
   assert.deepEqual(s.read, ["user: hello", "assistant: answer 1 to hello", "user: more"]);
@@ -108,9 +108,9 @@ each("a reader that leaves a joined stream doesn't stop the turn", async (s) => 
   const joinedRun = joined.start();
   await until("a tab that joins shows what was sent", () => joined.last?.content === call.sent.text);
   joined.stop();
-  await joinedRun.ended;
+  await joinedRun.end();
   call.release();
-  await inTime("the run ends", run.ended);
+  await run.end();
   assert.equal(run.outcome, "finished");
   assert.equal(call.abandoned, false);
 });

@@ -38,7 +38,7 @@ each("kill -9 in the middle of a reply: the question is there, no half reply, an
   await until("the tab shows what was sent", () => chat.last.content === call.sent.text);
   await s.server.restart();
   call.release();
-  await inTime("the cut run ends", run.ended);
+  await run.end();
   await s.idle(chat);
   const path = pathOf(await s.tree(chat));
   const lines = path.map((node) => `${node.message.role}: ${node.message.content}`);
@@ -62,7 +62,7 @@ each("kill -9 in the middle of a reply, then the same run again", async (s) => {
   await call.held();
   await s.server.restart();
   call.release();
-  await inTime("the cut run ends", run.ended);
+  await run.end();
   const again = s.tab(chat, user("u1", "hello"));
   const second = await again.attempt({ runId: "run-1" });
   assert.ok(second.outcome === "finished" || second.outcome.startsWith("error: "), second.outcome);
@@ -81,7 +81,7 @@ each("SIGTERM: a turn's readers get a terminal, and the history is there after a
   await call.held();
   const exited = s.server.kill("SIGTERM");
   call.release();
-  await inTime("the run ends", run.ended);
+  await run.end();
   const { code, signal } = await inTime("the server ends", exited);
   assert.deepEqual({ code, signal }, { code: 0, signal: null });
   await s.server.spawn();
@@ -94,7 +94,7 @@ each("SIGTERM: a turn's readers get a terminal, and the history is there after a
 each("a wrong key: a code, and the next run works once the key is right", async (s) => {
   await s.server.restart({ key: "a wrong key" });
   const chat = s.chat();
-  const run = await chat.begin("u1", "hello").ended;
+  const run = await chat.begin("u1", "hello").end();
   assert.match(run.outcome, /^error: (llm_refused|unauthorized)$/);
   assert.ok(!JSON.stringify(run.events).includes("a wrong key"), "the key is told to nobody");
   await s.idle(chat);

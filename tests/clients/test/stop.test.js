@@ -40,7 +40,7 @@ each("the client's abort stops the turn and what was said is kept", async (s) =>
   const chat = s.chat();
   const { call, run } = await midReply(s, chat);
   chat.stop();
-  await run.ended;
+  await run.end();
   if (onWebSocket(s.combination)) assert.equal(run.outcome, stopped(s));
   await partialIsKept(s, chat, call);
 });
@@ -49,7 +49,7 @@ each("POST …/stop stops the turn, ends its run, and what was said is kept", as
   const chat = s.chat();
   const { call, run } = await midReply(s, chat);
   await chat.postStop();
-  await run.ended;
+  await run.end();
   assert.equal(run.outcome, stopped(s));
   await partialIsKept(s, chat, call);
 });
@@ -60,7 +60,7 @@ each("stopping before the first piece leaves the question and no reply", async (
   const run = chat.begin("u1", "hello");
   await call.held();
   await chat.postStop();
-  await run.ended;
+  await run.end();
   await call.closed();
   assert.equal(run.outcome, stopped(s));
   await s.idle(chat);
@@ -81,7 +81,7 @@ each("a stopped reply can be regenerated", async (s) => {
   const chat = s.chat();
   const { call, run } = await midReply(s, chat);
   await chat.postStop();
-  await run.ended;
+  await run.end();
   await chat.regenerate();
   assert.deepEqual(s.read, ["user: hello"]);
   assert.equal(await s.drawn(chat), drawing`
@@ -97,8 +97,8 @@ each("B13 a stop reaches the turn from another tab, and every reader sees one en
   const joinedRun = joined.start();
   await caughtUp(joined, call);
   await s.tab(chat).postStop();
-  await run.ended;
-  await joinedRun.ended;
+  await run.end();
+  await joinedRun.end();
   assert.equal(run.outcome, stopped(s));
   assert.equal(joined.last.content, call.sent.text);
   await partialIsKept(s, chat, call);
@@ -120,7 +120,7 @@ each("on_disconnect = cancel: a turn stops when its WebSocket closes", async (s)
   const chat = s.chat({ agent: "cancel" });
   const { call, run } = await midReply(s, chat);
   await chat.leave();
-  await run.ended;
+  await run.end();
   await partialIsKept(s, chat, call);
 }, onWebSocket);
 
@@ -128,13 +128,13 @@ each("on_disconnect = continue: a turn goes on when its POST is closed", async (
   const chat = s.chat({ agent: "continue" });
   const { call, run } = await midReply(s, chat);
   await chat.leave();
-  await run.ended;
+  await run.end();
   const joined = s.tab(chat).joining();
   const joinedRun = joined.start();
   await caughtUp(joined, call);
   assert.equal(call.abandoned, false);
   call.release();
-  await joinedRun.ended;
+  await joinedRun.end();
   assert.equal(joined.last.content, "answer 1 to hello");
   assert.equal(await s.drawn(chat), drawing`
     user: hello
@@ -150,7 +150,7 @@ each("going to another branch cancels the running turn and keeps what was said",
   await call.held();
   await caughtUp(chat, call);
   await s.tab(chat, ...before).run();
-  await run.ended;
+  await run.end();
   assert.equal(run.outcome, stopped(s));
   await call.closed();
   assert.equal(await s.drawn(chat), drawing`

@@ -32,7 +32,7 @@ each("ag-ui-validate finds nothing in recorded streams: plain, with reasoning, j
   const joined = s.tab(chat).joining();
   const joinedRun = joined.start();
   await s.tab(chat).postStop();
-  await Promise.all([run.ended, joinedRun.ended]);
+  await Promise.all([run.end(), joinedRun.end()]);
   for (const [place, exchange] of s.wire.exchanges.entries()) {
     const file = path.join(s.server.directory, `stream-${place}.sse`);
     writeFileSync(file, exchange.text);
