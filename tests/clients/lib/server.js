@@ -1,0 +1,164 @@
+// The server under test: a child process on a free loopback port, with a configuration and a data directory of its own.
+import { spawn } from "node:child_process";
+import fs from "node:fs";
+import net from "node:net";
+import os from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { KEY } from "./upstream.js";
+import { inTime, until } from "./until.js";
+
+const CLIENTS = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+
+/** `HEADWATER_BIN`, else what cargo built: debug, then release. */
+export function binary() {
+  const built = ["debug", "release"].map((profile) => path.resolve(CLIENTS, "../../target", profile, "headwater"));
+  const candidates = process.env.HEADWATER_BIN ? [path.resolve(process.env.HEADWATER_BIN)] : built;
+  const found = candidates.find((candidate) => fs.existsSync(candidate));
+  if (!found) throw new Error(`no server to test: build it (cargo build) or set HEADWATER_BIN; looked for ${candidates.join(", ")}`);
+  return found;
+}
+
+/** The agents that the scenarios talk to. `retrying` has a second attempt, the others have one, so that each failure is seen. */
+function configuration({ port, data, baseUrl }) {
+  const llm = (name, attempts) => `
+[llm.${name}]
+kind = "openai"
+base_url = "${baseUrl}"
+model = "mock"
+api_key = { env = "HEADWATER_TEST_KEY" }
+attempts = ${attempts}
+`;
+  return `
+[server]
+listen = "127.0.0.1:${port}"
+
+[store]
+kind = "sqlite"
+path = ${JSON.stringify(data)}
+${llm("mock", 1)}${llm("again", 2)}
+[agent.bot]
+llm = "mock"
+
+[agent.retrying]
+llm = "again"
+
+[agent.append]
+llm = "mock"
+partial_view = "append"
+
+[agent.fork]
+llm = "mock"
+same_id_edit = "fork"
+
+[agent.continue]
+llm = "mock"
+on_disconnect = "continue"
+
+[agent.cancel]
+llm = "mock"
+on_disconnect = "cancel"
+`;
+}
+
+/** A running server; `stop` takes it and its directory away. */
+export class Server {
+  static async start({ baseUrl, key = KEY }) {
+    const server = new Server();
+    server.directory = fs.mkdtempSync(path.join(os.tmpdir(), "headwater-clients-"));
+    server.port = await freePort();
+    server.config = path.join(server.directory, "headwater.toml");
+    server.log = path.join(server.directory, "server.log");
+    fs.writeFileSync(server.config, configuration({ port: server.port, data: path.join(server.directory, "data"), baseUrl }));
+    await server.spawn({ key });
+    return server;
+  }
+
+  get url() {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** Starts the process, on the same port and data as before, and waits until it is healthy. */
+  async spawn({ key = KEY } = {}) {
+    const log = fs.openSync(this.log, "a");
+    const stdio = ["ignore", log, log];
+    this.child = spawn(binary(), ["serve", "--config", this.config], { cwd: this.directory, env: this.env(key), stdio });
+    fs.closeSync(log);
+    const child = this.child;
+    this.exited = new Promise((resolve) => {
+      child.once("exit", (code, signal) => resolve({ code, signal }));
+      child.once("error", (error) => resolve({ error }));
+    });
+    let ended;
+    void this.exited.then((how) => (ended = how));
+    try {
+      await until("the server answers /healthz", async () => ended ?? (await fetch(`${this.url}/healthz`)).ok, { every: 20 });
+    } catch (error) {
+      throw new Error(`${error.message}\n${this.tail()}`, { cause: error });
+    }
+    if (ended) throw new Error(`the server ended at once (${JSON.stringify(ended)})\n${this.tail()}`);
+  }
+
+  /** Ends the process, by default as a power cut would. */
+  async kill(signal = "SIGKILL") {
+    if (this.isRunning) this.child.kill(signal);
+    return this.exited;
+  }
+
+  get isRunning() {
+    return this.child.exitCode === null && this.child.signalCode === null && this.child.pid !== undefined;
+  }
+
+  /** `kill -9` and a new process on the same data. */
+  async restart(options) {
+    await this.kill();
+    await this.spawn(options);
+  }
+
+  /** Starts a second process on the same configuration and data (another address): how it ended, and what it said. */
+  async rival() {
+    const port = await freePort();
+    const args = ["serve", "--config", this.config, "--listen", `127.0.0.1:${port}`];
+    const child = spawn(binary(), args, { cwd: this.directory, env: this.env(KEY), stdio: ["ignore", "pipe", "pipe"] });
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (output += data));
+    const ended = new Promise((resolve) => child.once("close", (code) => resolve({ code, output })));
+    try {
+      return await inTime("the second process ends", ended);
+    } finally {
+      if (child.exitCode === null) child.kill("SIGKILL");
+    }
+  }
+
+  /** What the process is told by its environment. */
+  env(key) {
+    return { PATH: process.env.PATH, HEADWATER_TEST_KEY: key, RUST_LOG: process.env.RUST_LOG ?? "info", RUST_BACKTRACE: "1" };
+  }
+
+  async stop() {
+    await this.kill();
+    if (process.env.HEADWATER_KEEP) console.error(`kept: ${this.directory}`);
+    else fs.rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** The last lines that the server logged. */
+  tail(lines = 40) {
+    return fs.readFileSync(this.log, "utf8").trimEnd().split("\n").slice(-lines).join("\n");
+  }
+
+  /** `GET path` as JSON; fails unless it is 200. */
+  async get(route) {
+    const response = await fetch(`${this.url}${route}`);
+    const text = await response.text();
+    if (response.status !== 200) throw Object.assign(new Error(`GET ${route}: ${response.status} ${text}`), { status: response.status });
+    return JSON.parse(text);
+  }
+}
+
+async function freePort() {
+  const probe = net.createServer();
+  await new Promise((resolve) => probe.listen(0, "127.0.0.1", resolve));
+  const { port } = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  return port;
+}

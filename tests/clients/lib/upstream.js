@@ -1,0 +1,217 @@
+// The model: aimock answers as OpenAI's chat completions would and keeps the journal of what was read. Before it stands a valve
+// that can hold a stream after so many pieces, cut it, spoil it, and that sees when the reader goes away.
+import http from "node:http";
+import { LLMock } from "@copilotkit/aimock";
+import { until } from "./until.js";
+
+/** The key that the model asks for. */
+export const KEY = "a-key-for-tests";
+
+const PIECE_LENGTH = 4;
+
+/** One request to the model: what was planned for it, and how far it got. */
+class Call {
+  /** `plan` may have `text`, `reasoning`, `status`, `hold`, `cut` (after so many pieces), `cutAtByte`, `body` (instead of an answer), `pace` (ms between pieces). */
+  constructor(plan) {
+    this.plan = plan;
+    this.allowed = plan.hold ?? Infinity;
+    this.sent = { text: "", reasoning: "", pieces: 0 };
+    this.arrived = false;
+    this.ended = false;
+    /** Whether the reader closed the connection before the end. */
+    this.abandoned = false;
+    this.wake = () => {};
+  }
+
+  /** Lets `pieces` more pieces through. */
+  step(pieces = 1) {
+    this.allowed += pieces;
+    this.wake();
+  }
+
+  /** Lets everything through. */
+  release() {
+    this.step(Infinity);
+  }
+
+  /** Waits until the stream stands at its hold (all allowed pieces are sent). */
+  async held() {
+    await until("the model is asked and its stream is held", () => this.arrived && this.sent.pieces >= this.allowed);
+    return this;
+  }
+
+  /** Waits until the reader has closed the connection. */
+  async closed() {
+    await until("the connection to the model is closed", () => this.abandoned, { within: 5_000 });
+  }
+}
+
+/** aimock and its valve. */
+export class Upstream {
+  static async start() {
+    const upstream = new Upstream();
+    upstream.mock = new LLMock({ host: "127.0.0.1", port: 0, latency: 0, chunkSize: PIECE_LENGTH, auth: { apiKeys: [KEY] } });
+    upstream.mock.addFixture({ match: { endpoint: "chat" }, response: (request) => upstream.#answer(request) });
+    await upstream.mock.start();
+    upstream.#reset();
+    await upstream.up();
+    return upstream;
+  }
+
+  get baseUrl() {
+    return `http://127.0.0.1:${this.port}/v1`;
+  }
+
+  #reset() {
+    this.planned = [];
+    this.calls = [];
+    this.answers = 0;
+  }
+
+  /** Forgets the journal, the calls and what was planned. */
+  reset() {
+    for (const call of this.calls) call.release();
+    this.mock.clearRequests();
+    this.#reset();
+  }
+
+  /** Plans the next request that nothing is planned for yet. */
+  next(plan = {}) {
+    const call = new Call(plan);
+    this.planned.push(call);
+    return call;
+  }
+
+  /** Listens (again, on the same port). */
+  async up() {
+    this.server = http.createServer((request, response) => void this.#serve(request, response));
+    await new Promise((resolve, reject) => {
+      this.server.once("error", reject);
+      this.server.listen(this.port ?? 0, "127.0.0.1", resolve);
+    });
+    this.port = this.server.address().port;
+  }
+
+  /** Refuses connections. */
+  async down() {
+    const closed = new Promise((resolve) => this.server.close(resolve));
+    this.server.closeAllConnections();
+    await closed;
+  }
+
+  async stop() {
+    await this.down();
+    await this.mock.stop();
+  }
+
+  /** Calls whose stream is still open. */
+  get open() {
+    return this.calls.filter((call) => !call.ended && !call.abandoned);
+  }
+
+  /** aimock's journal: the bodies of the requests for which an answer was looked up, in order. */
+  journal() {
+    return this.mock.getRequests().filter((entry) => entry.body?.messages).map((entry) => entry.body);
+  }
+
+  /** What the model read each time, as lines `role: text`. */
+  reads() {
+    return this.journal().map((body) => body.messages.map((message) => `${message.role}: ${textOf(message.content)}`));
+  }
+
+  #answer(request) {
+    const call = this.calls[Number(request._context)];
+    const { text, reasoning, status } = call.plan;
+    if (status) return { error: { message: `planned failure ${status}`, type: "server_error" }, status, retryAfter: 0 };
+    const asked = textOf(request.messages.findLast((message) => message.role === "user")?.content ?? "");
+    return { content: text ?? `answer ${++this.answers} to ${asked}`, ...(reasoning && { reasoning }) };
+  }
+
+  async #serve(request, response) {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const call = this.planned.shift() ?? new Call({});
+    const index = this.calls.push(call) - 1;
+    call.arrived = true;
+    response.on("close", () => {
+      if (!call.ended) call.abandoned = true;
+      call.wake();
+    });
+    const headers = { ...request.headers, "x-aimock-context": String(index), connection: "close" };
+    const options = { host: "127.0.0.1", port: this.mock.port, path: request.url, method: request.method, headers, agent: false };
+    const forwarded = http.request(options, (answer) => {
+      this.#pass(answer, response, call).catch(() => response.destroy());
+    });
+    forwarded.on("error", () => response.destroy());
+    forwarded.end(Buffer.concat(chunks));
+  }
+
+  async #pass(answer, response, call) {
+    const { body, cut, cutAtByte, pace } = call.plan;
+    answer.setEncoding("utf8");
+    let whole = "";
+    for await (const chunk of answer) whole += chunk;
+    const end = () => {
+      call.ended = true;
+      response.end();
+    };
+    const headers = { "content-type": answer.headers["content-type"] ?? "application/json" };
+    if (answer.headers["retry-after"]) headers["retry-after"] = "0";
+    response.writeHead(answer.statusCode, headers);
+    if (body !== undefined) {
+      response.write(body);
+      return end();
+    }
+    if (cutAtByte !== undefined) {
+      call.ended = true;
+      return response.write(Buffer.from(whole).subarray(0, cutAtByte), () => response.destroy());
+    }
+    if (answer.statusCode !== 200) {
+      response.write(whole);
+      return end();
+    }
+    for (const frame of whole.split(/(?<=\n\n)/)) {
+      const delta = deltaOf(frame);
+      const isPiece = Boolean(delta.content || delta.reasoning_content);
+      if ((cut === 0 || isPiece) && cut !== undefined && call.sent.pieces >= cut) {
+        call.ended = true;
+        await new Promise((resolve) => setImmediate(resolve));
+        return void response.destroy();
+      }
+      while (isPiece && call.sent.pieces >= call.allowed && !call.abandoned) {
+        await new Promise((resolve) => (call.wake = resolve));
+      }
+      if (call.abandoned) return;
+      if (isPiece && pace) await new Promise((resolve) => setTimeout(resolve, pace));
+      response.write(frame);
+      if (!isPiece) continue;
+      call.sent.pieces += 1;
+      call.sent.text += delta.content ?? "";
+      call.sent.reasoning += delta.reasoning_content ?? "";
+    }
+    end();
+  }
+}
+
+/** How many bytes the stream of an answer of `text` has; what `cutAtByte` can go up to. */
+export async function answerLength(upstream, text) {
+  const request = { model: "mock", stream: true, stream_options: { include_usage: true }, messages: [{ role: "user", content: "?" }] };
+  upstream.next({ text });
+  const response = await fetch(`${upstream.baseUrl}/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${KEY}` },
+    body: JSON.stringify(request),
+  });
+  return Buffer.byteLength(await response.text());
+}
+
+function deltaOf(frame) {
+  const data = frame.startsWith("data: {") ? JSON.parse(frame.slice("data: ".length)) : {};
+  return data.choices?.[0]?.delta ?? {};
+}
+
+/** The text of a message's content: a string, or parts. */
+export function textOf(content) {
+  if (content === null || content === undefined) return "";
+  return typeof content === "string" ? content : content.map((part) => part.text ?? `[${part.type}]`).join("");
+}
