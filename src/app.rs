@@ -49,6 +49,11 @@ pub fn run(config: &Config, base: &Path) -> Result<(), Error> {
     actix_web::rt::System::new().block_on(serve(&runtime, web_options(config), listener, drain))
 }
 
+/// Whether everything that `config` names can be set up: scripts, secrets. Starts nothing.
+pub fn check(config: &Config, base: &Path) -> Result<(), Error> {
+    runtime_options(config, base).map(drop)
+}
+
 fn runtime_options(config: &Config, base: &Path) -> Result<runtime::Options, Error> {
     let mut llms = std::collections::BTreeMap::new();
     for (id, options) in &config.llms {

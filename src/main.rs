@@ -1,6 +1,7 @@
 //! The `headwater` program: arguments, configuration, log lines; the rest is the library's.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use headwater::config::{self, Config, Flags};
@@ -37,18 +38,28 @@ struct Serve {
     listen: Option<String>,
 }
 
-fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("headwater: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<()> {
     match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
         Command::Check { file } => {
             let config = Config::load(Some(&file), config::environment(), &Flags::default())?;
+            app::check(&config, &app::base_of(Some(&file)))?;
             print!("{} is good\n{}", file.display(), cli::check(&config));
-            Ok(())
         }
         Command::Serve(Serve { config: file, listen }) => {
             let config = Config::load(file.as_deref(), config::environment(), &Flags { listen })?;
             telemetry::init(&config.log)?;
-            Ok(app::run(&config, &app::base_of(file.as_deref()))?)
+            app::run(&config, &app::base_of(file.as_deref()))?;
         }
     }
+    Ok(())
 }

@@ -50,10 +50,15 @@ export function draw(tree) {
   return lines.join("\n");
 }
 
+/** What a native message says; its reasoning is left out. */
+function saidIn({ content }) {
+  return textOf(Array.isArray(content) ? content.filter((part) => part.type !== "reasoning") : content);
+}
+
 function line(node, head) {
   const marks = [node.partial && "partial", node.copied_from && "copy", node.id === head && "head"].filter(Boolean);
   const what = node.kind === "message" ? node.message.role : node.kind;
-  return `${what}: ${textOf(node.message.content)}${marks.length ? ` (${marks.join(", ")})` : ""}`;
+  return `${what}: ${saidIn(node.message)}${marks.length ? ` (${marks.join(", ")})` : ""}`;
 }
 
 /** A drawing in a test, without its indentation. */

@@ -92,11 +92,11 @@ each("SIGTERM: a turn's readers get a terminal, and the history is there after a
 });
 
 each("a wrong key: a code, and the next run works once the key is right", async (s) => {
-  await s.server.restart({ key: "a wrong key" });
+  await s.server.restart({ key: "a-wrong-key" });
   const chat = s.chat();
   const run = await chat.begin("u1", "hello").end();
   assert.match(run.outcome, /^error: (llm_refused|unauthorized)$/);
-  assert.ok(!JSON.stringify(run.events).includes("a wrong key"), "the key is told to nobody");
+  assert.ok(!JSON.stringify(run.events).includes("a-wrong-key"), "the key is told to nobody");
   await s.idle(chat);
   assert.equal(await s.drawn(chat), drawing`user: hello (head)`);
   await s.server.restart();
