@@ -13,7 +13,7 @@ use crate::{provider, store, web};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address can't be listened on.
-    #[error("can't listen on {address}: {source}; is another server running there? `--listen` takes another address")]
+    #[error("can't listen on {address}; if another server runs there, `--listen` takes another address")]
     Listen {
         /// Which address.
         address: std::net::SocketAddr,
@@ -21,10 +21,10 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The store can't be opened.
-    #[error("can't open the store: {0}")]
+    #[error("can't open the store")]
     Store(#[from] store::Error),
     /// An llm can't be set up.
-    #[error("can't set up [llm.{id}]: {source}")]
+    #[error("can't set up [llm.{id}]")]
     Llm {
         /// Which.
         id: String,
@@ -32,10 +32,10 @@ pub enum Error {
         source: provider::Error,
     },
     /// The system refuses something.
-    #[error("{0}")]
+    #[error("the system refuses")]
     Io(#[from] std::io::Error),
     /// The sessions that were running can't be found.
-    #[error("can't take up unfinished turns: {0}")]
+    #[error("can't take up unfinished turns")]
     Recover(#[from] crate::protocol::Refusal),
 }
 
