@@ -1,4 +1,4 @@
-//! A store in a directory of this machine: SQLite with a write-ahead log. One thread writes and commits in groups; a few
+//! A store in a directory of this machine: `SQLite` with a write-ahead log. One thread writes and commits in groups; a few
 //! threads read, and never stand in its way. May not know what is stored.
 
 mod connect;

@@ -1,4 +1,4 @@
-//! What SQLite's errors mean for those who use a store.
+//! What `SQLite`'s errors mean for those who use a store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use rusqlite::ErrorCode;
 
 use crate::store::Error;
 
-/// The store's error for one of SQLite's. It may be answered to several who asked, so it is shared.
+/// The store's error for one of `SQLite`'s. It may be answered to several who asked, so it is shared.
 pub(super) fn error(source: &Arc<rusqlite::Error>, database: &Path, doing: String) -> Error {
     let boxed = || Box::new(Arc::clone(source));
     match &**source {
@@ -29,7 +29,7 @@ fn damaged(source: &rusqlite::Error, database: &Path, doing: &str) -> Error {
     Error::Corrupt { what: format!("`{}` while {doing}: {source}", database.display()) }
 }
 
-/// The store's error for one of SQLite's while the database was opened.
+/// The store's error for one of `SQLite`'s while the database was opened.
 pub(super) fn open(source: rusqlite::Error, database: &Path, doing: &str) -> Error {
     match error(&Arc::new(source), database, doing.to_owned()) {
         Error::Corrupt { what } => {

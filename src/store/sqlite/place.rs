@@ -63,7 +63,7 @@ fn lock(directory: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// SQLite would begin anew here, and drop what the log still holds.
+/// `SQLite` would begin anew here, and drop what the log still holds.
 fn check_files(database: &Path) -> Result<(), Error> {
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let mut log = database.as_os_str().to_owned();

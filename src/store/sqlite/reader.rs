@@ -17,7 +17,7 @@ pub(super) type Query = Box<dyn FnOnce(&Connection) + Send>;
 
 /// Why a question has no answer.
 pub(super) enum Wrong {
-    /// SQLite could not.
+    /// `SQLite` could not.
     Sqlite(rusqlite::Error),
     /// What it found can't be.
     Damaged(String),
