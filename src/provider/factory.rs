@@ -81,3 +81,63 @@ impl Provider for Unusable {
         stream::iter([Err(error)]).boxed_local()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(options: &str, base_dir: &Path) -> Result<Factory, String> {
+        factory(&toml::from_str(options).unwrap(), base_dir).map_err(|error| error.to_string())
+    }
+
+    fn openai(key: &str) -> String {
+        format!("kind = 'openai'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:1/v1'\n{key}")
+    }
+
+    #[test]
+    fn secrets_are_found_or_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        file("key", " sk-canary \n");
+        file("empty", "\n");
+        file("lines", "sk-canary\nsk-canary");
+        let fault = |key: &str| made(&openai(key), folder.path()).err().unwrap();
+        assert!(made(&openai(""), folder.path()).is_ok());
+        assert!(made(&openai("api_key = { file = 'key' }"), folder.path()).is_ok());
+        assert!(made(&openai("api_key = { env = 'CARGO_PKG_NAME' }"), folder.path()).is_ok());
+        assert_eq!(
+            fault("api_key = { env = 'HEADWATER_NO_SUCH_KEY' }"),
+            "api_key = { env = \"HEADWATER_NO_SUCH_KEY\" }: the environment variable HEADWATER_NO_SUCH_KEY is not set"
+        );
+        assert!(fault("api_key = { file = 'none' }").contains(&*folder.path().join("none").to_string_lossy()));
+        assert!(fault("api_key = { file = 'empty' }").ends_with("empty is empty"));
+        let lines = fault("api_key = { file = 'lines' }");
+        assert!(lines.ends_with("lines has characters that can't stand in an HTTP header") && !lines.contains("canary"), "{lines}");
+    }
+
+    #[test]
+    fn attempts_are_three_unless_said_otherwise() {
+        let options = |attempts: &str| toml::from_str::<Options>(&format!("kind = 'script'\n{attempts}")).unwrap();
+        assert_eq!([attempts(&options("")), attempts(&options("attempts = 1"))], [3, 1]);
+        for refused in ["attempts = 0", "attempts = 101"] {
+            let error = factory(&options(refused), Path::new(".")).err().unwrap().to_string();
+            assert!(error.starts_with("attempts: is ") && error.ends_with("1 to 100 are allowed"), "{error}");
+        }
+    }
+
+    #[test]
+    fn scripts_are_relative_to_the_configuration() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/script");
+        assert!(made("kind = 'script'\nfile = 'rules.toml'", &folder).is_ok());
+        assert!(made("kind = 'script'", &folder).is_ok());
+        assert!(made("kind = 'script'\nfile = 'none.toml'", &folder).err().unwrap().contains("none.toml"));
+    }
+
+    #[tokio::test]
+    async fn each_thread_makes_its_own() {
+        let factory = made(&openai(""), Path::new(".")).unwrap();
+        let request = CallRequest { model: None, system: None, messages: Vec::new(), tools: Vec::new(), index: 0, hidden: false };
+        let items: Vec<_> = factory().start(request).collect().await;
+        assert_eq!(items[0].as_ref().unwrap_err().kind, CallErrorKind::Unavailable);
+    }
+}

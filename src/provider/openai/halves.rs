@@ -9,6 +9,13 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 #[derive(Debug, Default)]
 pub(super) struct Units(Vec<u8>);
 
+impl Units {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl<'de> Deserialize<'de> for Units {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Bytes;

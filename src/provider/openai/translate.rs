@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::event::{self, Choice, Delta, Event};
 use super::failure;
-use super::halves::{Halves, Units};
+use super::halves::Halves;
 use crate::ids::ToolCallId;
 use crate::protocol::{CallError, CallErrorKind, Finish, Usage};
 use crate::provider::Chunk;
@@ -111,7 +111,7 @@ impl Translator {
 
     fn choice(&mut self, choice: Choice, chunks: &mut VecDeque<Chunk>) -> Result<(), CallError> {
         let Delta { content, refusal, reasoning_content, reasoning, tool_calls } = choice.delta;
-        for units in reasoning_content.or(reasoning) {
+        if let Some(units) = reasoning_content.filter(|units| !units.is_empty()).or(reasoning) {
             let text = self.reasoning.join(units);
             self.add(text, Chunk::Reasoning, chunks)?;
         }
@@ -194,10 +194,4 @@ fn finish(reason: &str) -> Result<Finish, CallError> {
 
 fn nonsense(message: String) -> CallError {
     CallError::new(CallErrorKind::Nonsense, message)
-}
-
-/// What an event's text says, for pieces of a call.
-#[cfg(test)]
-pub(super) fn units(text: &str) -> Units {
-    serde_json::from_value(text.into()).unwrap_or_default()
 }

@@ -1,1 +1,24 @@
-//! x
+//! Chat completions against recorded bytes, and against a real HTTP upstream.
+
+mod connection;
+mod recorded;
+mod sent;
+mod upstream;
+
+use crate::protocol::{CallRequest, Message, Role};
+use crate::provider::{OpenaiOptions, Options};
+
+/// Options of a provider at `base_url`.
+fn options(base_url: &str) -> OpenaiOptions {
+    let options = format!("kind = 'openai'\nmodel = 'river-1'\nbase_url = '{base_url}'");
+    match toml::from_str(&options).unwrap() {
+        Options::Openai(options) => options,
+        Options::Script(_) => panic!("kind = openai"),
+    }
+}
+
+/// A call that reads one message.
+fn request(text: &str) -> CallRequest {
+    let messages = vec![Message::text(Role::User, text).into()];
+    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false }
+}
