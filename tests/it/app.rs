@@ -1,0 +1,160 @@
+//! A server on a free port, in this process.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use headwater::provider;
+use headwater::runtime::{AgentOptions, Llm, OnDisconnect, Options, Runtime};
+use headwater::store::memory::Memory;
+use headwater::web;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::http::{self, Answer, Exchange};
+
+/// A server, stopped when dropped.
+pub struct TestApp {
+    pub address: SocketAddr,
+    pub draining: CancellationToken,
+    handle: actix_web::dev::ServerHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TestApp {
+    /// A server with the options of the defaults.
+    pub fn start() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// A server whose options `adjust` has changed.
+    pub fn with(adjust: impl FnOnce(&mut web::Options)) -> Self {
+        let mut options = web::Options { workers: Some(2), ..web::Options::default() };
+        adjust(&mut options);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            actix_web::rt::System::new().block_on(async move {
+                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+                let serving = web::serve(&runtime(), options, listener).expect("a server");
+                sender.send((serving.addresses[0], serving.draining, serving.handle)).expect("the test waits");
+                serving.server.await.expect("the server ends well");
+            });
+        });
+        let (address, draining, handle) = receiver.recv_timeout(Duration::from_secs(30)).expect("the server starts");
+        Self { address, draining, handle, thread: Some(thread) }
+    }
+
+    /// A request with a JSON body.
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        Exchange::post(self.address, path, &body.to_string()).await.whole().await
+    }
+
+    /// A request without a body.
+    pub async fn get(&self, path: &str) -> Answer {
+        Exchange::send(self.address, "GET", path, &[], None).await.whole().await
+    }
+
+    /// A whole run on agent `demo`, as its events.
+    pub async fn run(&self, body: &Value) -> Vec<Value> {
+        let answer = self.post("/agents/demo", body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        http::events(&answer.text())
+    }
+
+    /// Waits until a session does what is wanted.
+    pub async fn until(&self, session: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        http::within(async {
+            loop {
+                let page = self.get(&format!("/v1/sessions/{session}")).await.json();
+                if wanted(&page) {
+                    return page;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+    }
+
+    /// All nodes of a session.
+    pub async fn nodes(&self, session: &str) -> Vec<Value> {
+        let tree = self.get(&format!("/v1/sessions/{session}/tree")).await.json();
+        tree["nodes"].as_array().cloned().unwrap_or_default()
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        drop(self.handle.stop(false));
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been seen already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn runtime() -> Runtime {
+    let agent = |on_disconnect| AgentOptions {
+        llm: "script".to_owned(),
+        system: None,
+        description: None,
+        partial_view: headwater::protocol::PartialView::default(),
+        same_id_edit: headwater::protocol::SameIdEdit::default(),
+        on_disconnect,
+    };
+    let agents = BTreeMap::from([
+        ("demo".into(), agent(None)),
+        ("steady".into(), agent(Some(OnDisconnect::Continue))),
+        ("fleeting".into(), agent(Some(OnDisconnect::Cancel))),
+    ]);
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let script = provider::Options::Script(provider::ScriptOptions { file: Some("script.toml".into()), attempts: Some(1) });
+    let factory = provider::factory(&script, &here).expect("the script is valid");
+    let options = Options {
+        agents,
+        llms: BTreeMap::from([("script".to_owned(), Llm { factory, attempts: 1 })]),
+        readers_max: 16,
+        reader_batches_max: 256,
+        calls_per_turn_max: 8,
+        idle_secs: 60,
+    };
+    Runtime::new(options, Arc::new(Memory::new()))
+}
+
+/// A view of one user message.
+pub fn said(thread: &str, run: &str, text: &str) -> Value {
+    view(thread, run, &[(&format!("u-{run}"), text)])
+}
+
+/// A view of user messages.
+pub fn view(thread: &str, run: &str, messages: &[(&str, &str)]) -> Value {
+    let messages: Vec<Value> = messages.iter().map(|(id, text)| json!({"id": id, "role": "user", "content": text})).collect();
+    json!({"threadId": thread, "runId": run, "messages": messages, "tools": [], "context": [], "state": {}, "forwardedProps": {}})
+}
+
+/// The same run, asked for by a client of AG-UI 1.0.
+pub fn v1(mut body: Value) -> Value {
+    body["protocolVersion"] = json!("1.0");
+    body
+}
+
+/// The types of events.
+pub fn types(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["type"].as_str().unwrap_or_default()).collect()
+}
+
+/// The text that events bring.
+pub fn text(events: &[Value]) -> String {
+    events.iter().filter(|event| event["type"] == "TEXT_MESSAGE_CONTENT").filter_map(|event| event["delta"].as_str()).collect()
+}
+
+/// Every stream has a start, exactly one terminal, and nothing after it.
+pub fn check_run(events: &[Value]) {
+    let types = types(events);
+    assert_eq!(types.first(), Some(&"RUN_STARTED"), "{types:?}");
+    let terminals = types.iter().filter(|kind| matches!(**kind, "RUN_FINISHED" | "RUN_ERROR")).count();
+    assert_eq!(terminals, 1, "{types:?}");
+    assert!(matches!(types.last(), Some(&"RUN_FINISHED" | &"RUN_ERROR")), "{types:?}");
+}

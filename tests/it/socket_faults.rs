@@ -1,0 +1,180 @@
+//! Sockets that break the rules, or don't read. Frames are written by hand.
+
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::app::{TestApp, said};
+use crate::http::{Exchange, within};
+use crate::socket::Client;
+
+const TEXT: u8 = 0x81;
+const TEXT_BEGINS: u8 = 0x01;
+const CONTINUES: u8 = 0x00;
+
+/// An upgraded connection.
+async fn upgraded(app: &TestApp, more: &[(&str, &str)]) -> (TcpStream, String) {
+    let mut headers = vec![
+        ("Upgrade", "websocket"),
+        ("Connection", "Upgrade"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    headers.extend(more);
+    let mut exchange = Exchange::send(app.address, "GET", "/agents/demo", &headers, None).await;
+    exchange.until("\r\n\r\n").await;
+    let head = String::from_utf8(exchange.got).unwrap();
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    (exchange.stream, head)
+}
+
+/// A client's frame; its mask changes nothing.
+fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![first];
+    match payload.len() {
+        length @ 0..126 => bytes.push(0x80 | u8::try_from(length).unwrap()),
+        length @ 126..65536 => {
+            bytes.push(0x80 | 126);
+            bytes.extend(u16::try_from(length).unwrap().to_be_bytes());
+        }
+        length => {
+            bytes.push(0x80 | 127);
+            bytes.extend((length as u64).to_be_bytes());
+        }
+    }
+    bytes.extend([0; 4]);
+    bytes.extend(payload);
+    bytes
+}
+
+/// Reads frames until a close frame; its code, or nothing when the connection ends without one.
+async fn close_code(stream: &mut TcpStream) -> Option<u16> {
+    let mut got = Vec::new();
+    within(async {
+        // An end by reset is an end too.
+        let _ = stream.read_to_end(&mut got).await;
+    })
+    .await;
+    let mut rest = got.as_slice();
+    while let [first, length, ..] = rest {
+        let (header, length) = match length {
+            126 => (4, usize::from(u16::from_be_bytes([*rest.get(2)?, *rest.get(3)?]))),
+            127 => (10, usize::try_from(u64::from_be_bytes(rest.get(2..10)?.try_into().unwrap())).unwrap()),
+            length => (2, usize::from(*length)),
+        };
+        let payload = rest.get(header..header + length)?;
+        if *first == 0x88 {
+            return Some(payload.first_chunk().map_or(1005, |code| u16::from_be_bytes(*code)));
+        }
+        rest = &rest[header + length..];
+    }
+    None
+}
+
+#[tokio::test]
+async fn each_broken_rule_has_its_close_code() {
+    let app = TestApp::with(|options| {
+        options.frame_bytes_max = 1000;
+        options.message_bytes_max = 3000;
+        options.message_frames_max = 10;
+    });
+    let declared = frame(TEXT, &vec![b' '; 70_000])[..14].to_vec();
+    let long: Vec<u8> = [frame(TEXT_BEGINS, &[b' '; 900]), frame(CONTINUES, &[b' '; 900]).repeat(3)].concat();
+    let empty: Vec<u8> = [frame(TEXT_BEGINS, b""), frame(CONTINUES, b"").repeat(20)].concat();
+    let cut_character: Vec<u8> = [frame(TEXT_BEGINS, b"\xc3"), frame(0x80, b"\x28")].concat();
+    for (what, bytes, code) in [
+        ("a frame that declares too much", declared, 1009),
+        ("a message that is too long", long, 1009),
+        ("a message of too many frames", empty, 1009),
+        ("binary", frame(0x82, b"x"), 1003),
+        ("bytes that aren't UTF-8", frame(TEXT, b"\xff"), 1007),
+        ("a character cut wrongly", cut_character, 1007),
+        ("no mask", vec![TEXT, 1, b'x'], 1002),
+        ("a reserved bit", frame(0xc1, b"x"), 1002),
+        ("an unknown kind", frame(0x83, b"x"), 1002),
+        ("a continuation of nothing", frame(0x80, b"x"), 1002),
+        ("a close code that nobody may send", frame(0x88, &999u16.to_be_bytes()), 1002),
+    ] {
+        let (mut stream, _) = upgraded(&app, &[]).await;
+        stream.write_all(&bytes).await.unwrap();
+        assert_eq!(close_code(&mut stream).await, Some(code), "{what}");
+    }
+    let mut client = Client::open(app.address, "/agents/demo").await;
+    client.say(&said("s1", "r1", "hello")).await;
+    client.run().await;
+}
+
+#[tokio::test]
+async fn a_message_may_come_in_pieces() {
+    let app = TestApp::start();
+    let (mut stream, _) = upgraded(&app, &[]).await;
+    let body = said("s1", "r1", "hello ä").to_string();
+    let mut bytes = Vec::new();
+    for (n, piece) in body.as_bytes().chunks(7).enumerate() {
+        bytes.extend(frame(if n == 0 { TEXT_BEGINS } else { CONTINUES }, piece));
+        bytes.extend(frame(0x89, b"?"));
+    }
+    bytes.extend(frame(0x80, b""));
+    for piece in bytes.chunks(3) {
+        stream.write_all(piece).await.unwrap();
+    }
+    app.until("s1", |page| page["status"] == "idle").await;
+    assert_eq!(app.nodes("s1").await[1]["message"]["content"], "You said: hello ä");
+}
+
+#[tokio::test]
+async fn an_unknown_subprotocol_is_passed_over() {
+    let app = TestApp::start();
+    let (_, head) = upgraded(&app, &[("Sec-WebSocket-Protocol", "mqtt, ag-ui.ws.v1")]).await;
+    assert!(!head.to_ascii_lowercase().contains("sec-websocket-protocol"), "{head}");
+}
+
+#[tokio::test]
+async fn what_is_no_handshake_is_refused() {
+    let app = TestApp::start();
+    let answer = Exchange::send(app.address, "GET", "/agents/demo/ws", &[("Upgrade", "websocket")], None).await.whole().await;
+    assert_eq!(answer.refusal(), (400, "bad_request".to_owned()));
+}
+
+#[tokio::test]
+async fn a_peer_that_never_answers_is_dead() {
+    let app = TestApp::with(|options| options.ping_secs = 1);
+    let (mut stream, _) = upgraded(&app, &[]).await;
+    let started = std::time::Duration::from_secs(10);
+    let ended = tokio::time::timeout(started, close_code(&mut stream)).await;
+    assert!(ended.is_ok(), "two pings without an answer end the connection");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_cut_and_slows_nobody() {
+    let app = TestApp::with(|options| {
+        options.outbox_bytes_max = 64 << 10;
+        options.write_secs = 1;
+    });
+    let (mut stalled, _) = upgraded(&app, &[]).await;
+    SockRef::from(&stalled).set_recv_buffer_size(4096).unwrap();
+    stalled.write_all(&frame(TEXT, said("s1", "r1", "flood").to_string().as_bytes())).await.unwrap();
+    let (mut beside, _) = (Client::open(app.address, "/agents/demo").await, ());
+    beside.say(&said("s2", "r1", "hello")).await;
+    beside.run().await;
+    // The turn goes on to its end whether its socket reads or not.
+    tokio::time::timeout(Duration::from_secs(60), async {
+        while app.get("/v1/sessions/s1").await.json()["status"] != "idle" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("the turn ends");
+    let mut got = Vec::new();
+    within(async {
+        let _ = stalled.read_to_end(&mut got).await;
+    })
+    .await;
+    let got = String::from_utf8_lossy(&got);
+    assert!(!got.contains("RUN_FINISHED"), "the end of the stream never reached it");
+    beside.send(Message::text(r#"{"type": "ping"}"#)).await;
+    beside.event().await;
+}
