@@ -1,39 +1,10 @@
-//! What `[server]` and `[auth]` say.
+//! What `[auth]` says, and the keys of `[server]` that aren't the web's.
 
-use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-/// `[server]`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ServerOptions {
-    /// Where to listen.
-    #[serde(deserialize_with = "address")]
-    pub listen: SocketAddr,
-    /// Worker threads; 0: one a core.
-    pub workers: usize,
-    /// Origins that browsers may come from; empty: loopback ones.
-    pub origins: Vec<Origin>,
-    /// The largest body of a POST, in bytes.
-    pub body_bytes_max: NonZeroUsize,
-    /// The largest WebSocket frame, in bytes.
-    pub frame_bytes_max: NonZeroUsize,
-    /// The largest WebSocket message, in bytes.
-    pub message_bytes_max: NonZeroUsize,
-    /// The most messages in one view.
-    pub view_messages_max: NonZeroUsize,
-    /// The largest content of one message, in bytes.
-    pub content_bytes_max: NonZeroUsize,
-    /// A stream that was silent for so long gets a comment.
-    pub keep_alive_secs: NonZeroU64,
-    /// Between two pings on a WebSocket.
-    pub ping_secs: NonZeroU64,
-}
-
-/// The keys of `[server]` that are the runtime's.
+/// The keys of `[server]` that are about sessions: the runtime's.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionLimits {
@@ -70,37 +41,4 @@ pub struct AuthOptions {
 pub enum AuthMode {
     /// They don't.
     None,
-}
-
-/// An origin as browsers send it: scheme, host, port when it isn't the scheme's own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin(String);
-
-impl Origin {
-    /// As it stands in the `Origin` header.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-        let good = |host: &str| !host.is_empty() && !host.chars().any(|c| c.is_uppercase() || c.is_whitespace() || "/?#@*".contains(c));
-        if host.is_some_and(good) {
-            Ok(Self(text))
-        } else {
-            Err(D::Error::custom(format!(
-                "`{text}` is not an origin; write scheme, host and port in lower case and nothing after: \"https://chat.example.com\""
-            )))
-        }
-    }
-}
-
-fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse().map_err(|_| {
-        D::Error::custom(format!("`{text}` is not an address; write an IP address and a port: \"127.0.0.1:8080\" or \"[::1]:8080\""))
-    })
 }
