@@ -162,10 +162,10 @@ bot.toml:2:18: wrong value: integer `-5`, expected a whole number
     assert_refused(
         "[store]\npath = 7",
         r"
-bot.toml:1:1: wrong type: integer `7`, expected a path in quotes
+bot.toml:2:8: wrong type: integer `7`, expected a path in quotes
   |
-1 | [store]
-  | ^^^^^^^",
+2 | path = 7
+  |        ^",
     );
     assert_refused(
         "[llm.main]\nkind = 3",
