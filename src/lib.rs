@@ -20,6 +20,7 @@ pub mod ids;
 pub mod protocol;
 pub mod provider;
 pub mod runtime;
+pub mod sse;
 pub mod store;
 pub mod telemetry;
 pub mod web;

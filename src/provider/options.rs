@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 pub enum Options {
     /// Rules from a file: no key, no network, always the same.
     Script(ScriptOptions),
-    /// OpenAI's chat completions, or anything that speaks them.
+    /// Chat completions as `OpenAI` made them, or anything that speaks them.
     Openai(OpenaiOptions),
 }
 
