@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use headwater::config::{self, Config, Flags};
-use headwater::{app, cli, telemetry};
+use headwater::{app, cli, provider, telemetry};
 
 /// An AG-UI gateway with a conversation engine inside.
 #[derive(Parser)]
@@ -38,11 +38,12 @@ struct Serve {
 }
 
 fn main() -> anyhow::Result<()> {
+    provider::install_tls();
     let arguments = Arguments::parse();
     match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
         Command::Check { file } => {
             let config = Config::load(Some(&file), config::environment(), &Flags::default())?;
-            print!("{} is good\n{}", file.display(), cli::check(&config));
+            print!("{} is good\n{}", file.display(), cli::check(&config)?);
             Ok(())
         }
         Command::Serve(Serve { config: file, listen }) => {
