@@ -2,8 +2,7 @@
 //! engine.
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use crate::config::Config;
 use crate::runtime::{self, Llm, Runtime};
@@ -39,61 +38,26 @@ pub enum Error {
     Recover(#[from] crate::protocol::Refusal),
 }
 
-/// Serves until SIGTERM or SIGINT. `base` is where relative paths of scripts start.
-pub fn run(config: &Config, base: &Path) -> Result<(), Error> {
+/// Serves until SIGTERM or SIGINT.
+pub fn run(config: &Config) -> Result<(), Error> {
     let address = config.server.listen;
     let listener = TcpListener::bind(address).map_err(|source| Error::Listen { address, source })?;
     let store = store::open(&config.store)?;
-    let drain = Duration::from_secs(config.sessions.drain_secs);
-    let runtime = Runtime::new(runtime_options(config, base)?, store);
-    actix_web::rt::System::new().block_on(serve(&runtime, web_options(config), listener, drain))
+    let runtime = Runtime::new(runtime_options(config)?, store);
+    actix_web::rt::System::new().block_on(serve(&runtime, config.server.clone(), listener))
 }
 
-/// Whether everything that `config` names can be set up: scripts, secrets. Starts nothing.
-pub fn check(config: &Config, base: &Path) -> Result<(), Error> {
-    runtime_options(config, base).map(drop)
+fn runtime_options(config: &Config) -> Result<runtime::Options, Error> {
+    let llm = |(id, options): (&String, &provider::Options)| {
+        // The configuration has its paths in full.
+        let factory = provider::factory(options, Path::new("")).map_err(|source| Error::Llm { id: id.clone(), source })?;
+        Ok((id.clone(), Llm { factory, attempts: provider::attempts(options) }))
+    };
+    let llms = config.llms.iter().map(llm).collect::<Result<_, Error>>()?;
+    Ok(runtime::Options { agents: config.agents.clone(), llms, limits: config.sessions.clone() })
 }
 
-fn runtime_options(config: &Config, base: &Path) -> Result<runtime::Options, Error> {
-    let mut llms = std::collections::BTreeMap::new();
-    for (id, options) in &config.llms {
-        let factory = provider::factory(options, base).map_err(|source| Error::Llm { id: id.clone(), source })?;
-        llms.insert(id.clone(), Llm { factory, attempts: provider::attempts(options) });
-    }
-    Ok(runtime::Options {
-        agents: config.agents.clone(),
-        llms,
-        readers_max: config.sessions.readers_max.get(),
-        reader_batches_max: config.sessions.reader_batches_max.get(),
-        calls_per_turn_max: config.sessions.calls_per_turn_max.get(),
-        idle_secs: config.sessions.idle_secs.get(),
-        reply_bytes_max: 4 << 20,
-    })
-}
-
-fn web_options(config: &Config) -> web::Options {
-    let server = &config.server;
-    web::Options {
-        listen: server.listen,
-        workers: (server.workers > 0).then_some(server.workers),
-        origins: server.origins.iter().map(|origin| origin.as_str().to_owned()).collect(),
-        body_bytes_max: server.body_bytes_max.get(),
-        view_messages_max: server.view_messages_max.get(),
-        content_bytes_max: server.content_bytes_max.get(),
-        frame_bytes_max: server.frame_bytes_max.get(),
-        message_bytes_max: server.message_bytes_max.get(),
-        keep_alive_secs: server.keep_alive_secs.get(),
-        ping_secs: server.ping_secs.get(),
-        ..web::Options::default()
-    }
-}
-
-/// Where relative paths of a configuration file start: beside it.
-pub fn base_of(file: Option<&Path>) -> PathBuf {
-    file.and_then(Path::parent).map_or_else(PathBuf::new, Path::to_path_buf)
-}
-
-async fn serve(runtime: &Runtime, options: web::Options, listener: TcpListener, drain: Duration) -> Result<(), Error> {
+async fn serve(runtime: &Runtime, options: web::Options, listener: TcpListener) -> Result<(), Error> {
     let stop = stop_signal()?;
     let serving = web::serve(runtime, options, listener)?;
     for address in &serving.addresses {
@@ -107,7 +71,7 @@ async fn serve(runtime: &Runtime, options: web::Options, listener: TcpListener, 
     stop.await;
     tracing::info!("stopping: running turns may end");
     serving.draining.cancel();
-    runtime.drain(drain).await;
+    runtime.drain().await;
     serving.handle.stop(true).await;
     server.await.map_err(std::io::Error::other)??;
     tracing::info!("stopped");

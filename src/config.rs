@@ -2,9 +2,9 @@
 //! are only laid over each other, checked against each other, and refused in words that say what to write instead. May not
 //! know what is made of them.
 
+mod auth;
 mod document;
 mod error;
-mod server;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -13,15 +13,16 @@ mod words;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use auth::{AuthMode, AuthOptions};
 pub use error::{Error, Wrong};
-pub use server::{AuthMode, AuthOptions, Origin, ServerOptions, SessionLimits};
 pub use source::{Place, Written};
 
 use serde::Deserialize;
+use toml::de::ValueDeserializer;
 
 use crate::ids::AgentId;
-use crate::runtime::AgentOptions;
-use crate::{provider, store, telemetry};
+use crate::runtime::{AgentOptions, Limits};
+use crate::{provider, store, telemetry, web};
 use document::Document;
 
 /// The sections there are.
@@ -34,9 +35,9 @@ const NAME_BYTES_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `[server]`, as far as it is about routes and connections.
-    pub server: ServerOptions,
+    pub server: web::Options,
     /// `[server]`, as far as it is about sessions.
-    pub sessions: SessionLimits,
+    pub sessions: Limits,
     /// `[auth]`.
     pub auth: AuthOptions,
     /// `[store]`.
@@ -71,11 +72,12 @@ impl Config {
 
     fn read(document: &Document<'_>) -> Result<Self, Wrong> {
         document.expect_sections(SECTIONS)?;
+        let (server, sessions) = server(document)?;
         let config = Self {
-            server: document.read_some(&["server"], |key| !SessionLimits::KEYS.contains(&key), ServerOptions::deserialize)?,
-            sessions: document.read_some(&["server"], |key| SessionLimits::KEYS.contains(&key), SessionLimits::deserialize)?,
+            server,
+            sessions,
             auth: document.read(&["auth"])?,
-            store: document.read(&["store"])?,
+            store: kinded(document, &["store"], store::Options::KINDS, |kind, fields| store::Options::of_kind(kind, fields))?,
             log: document.read(&["log"])?,
             llms: llms(document)?,
             agents: agents(document)?,
@@ -109,30 +111,49 @@ impl Config {
     }
 }
 
+/// `[server]` has two owners; a key that neither knows is looked for among the keys of both.
+fn server(document: &Document<'_>) -> Result<(web::Options, Limits), Wrong> {
+    let path = ["server"];
+    let is_ours = |key: &str| Limits::KEYS.contains(&key);
+    let mut known = document::known_keys::<web::Options>();
+    known.extend(Limits::KEYS.iter().map(|&key| key.to_owned()));
+    document.expect_keys(&path, &known.iter().map(String::as_str).collect::<Vec<_>>())?;
+    Ok((
+        document.read_some(&path, |key| !is_ours(key), web::Options::deserialize)?,
+        document.read_some(&path, is_ours, Limits::deserialize)?,
+    ))
+}
+
 fn llms(document: &Document<'_>) -> Result<BTreeMap<String, provider::Options>, Wrong> {
     let mut llms = BTreeMap::new();
     for id in document.names("llm")? {
         check_name(document, "llm", &id)?;
-        let path = ["llm", id.as_str()];
-        let kind = match document.text(&["llm", &id, "kind"]) {
-            Some(kind) => kind,
-            None => document.read::<Kinded>(&path).map(|_| "")?,
-        };
-        let options = document.read_some(&path, |key| key != "kind", |fields| provider::Options::of_kind(kind, fields).transpose())?;
-        let options = options.ok_or_else(|| {
-            let help = words::meant(kind, provider::Options::KINDS, "kinds");
-            Wrong { help: Some(help), ..document.wrong(&["llm", &id, "kind"], format!("`{kind}` is not a kind of llm")) }
-        })?;
+        let read = |kind: &str, fields| provider::Options::of_kind(kind, fields);
+        let options = kinded(document, &["llm", &id], provider::Options::KINDS, read)?;
         llms.insert(id, options);
     }
     Ok(llms)
 }
 
-/// Says what is wrong with a table without a readable `kind`.
-#[derive(Deserialize)]
-struct Kinded {
-    #[serde(rename = "kind")]
-    _kind: String,
+/// Reads a table whose `kind` says which other keys it has.
+fn kinded<'s, T>(
+    document: &Document<'s>,
+    path: &[&str],
+    kinds: &[&str],
+    read: impl FnOnce(&str, ValueDeserializer<'s>) -> Option<Result<T, toml::de::Error>>,
+) -> Result<T, Wrong> {
+    /// Says what is wrong with a table without a readable `kind`.
+    #[derive(Deserialize)]
+    struct Kinded {
+        kind: String,
+    }
+    let kind = document.read::<Kinded>(path)?.kind;
+    let options = document.read_some(path, |key| key != "kind", |fields| read(&kind, fields).transpose())?;
+    options.ok_or_else(|| {
+        let help = words::meant(&kind, kinds, "kinds");
+        let key = path.iter().copied().chain(["kind"]).collect::<Vec<_>>();
+        Wrong { help: Some(help), ..document.wrong(&key, format!("`{kind}` is not a kind of {}", path[0])) }
+    })
 }
 
 fn agents(document: &Document<'_>) -> Result<BTreeMap<AgentId, AgentOptions>, Wrong> {

@@ -9,6 +9,7 @@
 //! - [`sse`], [`store`], [`provider`]: adapters towards logs and models.
 //! - [`runtime`]: does what the engine decides.
 //! - [`web`]: the routes.
+//! - [`cli`]: commands other than `serve`.
 //! - [`config`], [`telemetry`], [`app`]: putting it together.
 
 pub mod agui;

@@ -52,13 +52,12 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
         Command::Check { file } => {
             let config = Config::load(Some(&file), config::environment(), &Flags::default())?;
-            app::check(&config, &app::base_of(Some(&file)))?;
-            print!("{} is good\n{}", file.display(), cli::check(&config));
+            print!("{} is good\n{}", file.display(), cli::check(&config)?);
         }
         Command::Serve(Serve { config: file, listen }) => {
             let config = Config::load(file.as_deref(), config::environment(), &Flags { listen })?;
             telemetry::init(&config.log)?;
-            app::run(&config, &app::base_of(file.as_deref()))?;
+            app::run(&config)?;
         }
     }
     Ok(())

@@ -75,7 +75,7 @@ const LAYERS: &[Layer] = &[
         banned: &[BACKENDS],
     },
     // The program itself.
-    Layer { name: "main", imports: &["app", "cli", "config", "telemetry"], banned: &[AG_UI, ACTIX, BACKENDS] },
+    Layer { name: "main", imports: &["app", "cli", "config", "provider", "telemetry"], banned: &[AG_UI, ACTIX, BACKENDS] },
 ];
 
 /// A file may have so many lines.

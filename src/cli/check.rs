@@ -1,12 +1,31 @@
-//! `headwater check FILE`: reads a configuration without starting, and says what it would be.
+//! `headwater check FILE`: reads a configuration without starting, what it refers to included, and says what it would be.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use crate::config::Config;
 use crate::{provider, store};
 
-/// What a good configuration holds, for people, one thing a line.
-pub fn check(config: &Config) -> String {
+/// An llm that can't be used: its script or its secret.
+#[derive(Debug, thiserror::Error)]
+#[error("[llm.{id}] can't be used")]
+pub struct Error {
+    /// Which llm.
+    id: String,
+    /// Why.
+    source: provider::Error,
+}
+
+/// What a configuration holds, for people, one thing a line, once its scripts and secrets were found good.
+pub fn check(config: &Config) -> Result<String, Error> {
+    for (id, llm) in &config.llms {
+        // The configuration has its paths in full already.
+        provider::factory(llm, Path::new("")).map_err(|source| Error { id: id.clone(), source })?;
+    }
+    Ok(summary(config))
+}
+
+fn summary(config: &Config) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(out, "{name:<7} {value}");

@@ -2,4 +2,4 @@
 
 mod check;
 
-pub use check::check;
+pub use check::{Error, check};

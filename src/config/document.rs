@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use super::Flags;
 use super::error::{Error, Wrong};
 use super::source::{Place, Source, Sources, Written};
-use super::words::{Fault, meant, said};
+use super::words::{Fault, known, meant, said};
 
 const DEFAULT: &str = include_str!("../../config/default.toml");
 
@@ -122,11 +122,6 @@ impl<'s> Document<'s> {
         }
     }
 
-    /// The text at `path`, if there is one.
-    pub(super) fn text(&self, path: &[&str]) -> Option<&str> {
-        self.value(path)?.get_ref().as_str()
-    }
-
     /// Sections must be among `known`.
     pub(super) fn expect_sections(&self, known: &[&str]) -> Result<(), Wrong> {
         match self.root.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
@@ -135,6 +130,18 @@ impl<'s> Document<'s> {
                 place: self.sources.place(key.span()),
                 what: format!("`{}` is not a section", key.get_ref()),
                 help: Some(meant(key.get_ref(), known, "sections")),
+            }),
+        }
+    }
+
+    /// Keys of the table at `path` must be among `known`.
+    pub(super) fn expect_keys(&self, path: &[&str], known: &[&str]) -> Result<(), Wrong> {
+        match self.table(path).and_then(|table| table.keys().find(|key| !known.contains(&key.get_ref().as_ref()))) {
+            None => Ok(()),
+            Some(key) => Err(Wrong {
+                place: self.sources.place(key.span()),
+                what: format!("`{}` is not a key of [{}]", key.get_ref(), path.join(".")),
+                help: Some(meant(key.get_ref(), known, "keys")),
             }),
         }
     }
@@ -206,6 +213,14 @@ impl<'s> Document<'s> {
             resolve(sources, root, path);
         }
     }
+}
+
+/// The keys that a table of type `T` may have: it names them when it refuses another.
+pub(super) fn known_keys<T: for<'de> Deserialize<'de>>() -> Vec<String> {
+    let mut table = DeTable::new();
+    table.insert(Spanned::new(0..0, "no key is called so".into()), Spanned::new(0..0, DeValue::Boolean(true)));
+    let table = ValueDeserializer::from(Spanned::new(0..0, DeValue::Table(table)));
+    T::deserialize(table).err().map(|error| known(error.message())).unwrap_or_default()
 }
 
 fn text(source: &Source) -> Spanned<DeValue<'_>> {

@@ -61,7 +61,6 @@ pub(super) fn said(message: &str) -> Said {
 }
 
 /// The keys that serde names as known in an "unknown field" message.
-#[cfg(test)]
 pub(super) fn known(message: &str) -> Vec<String> {
     quoted(message).split_first().map(|(_, known)| known.iter().map(|&key| key.to_owned()).collect()).unwrap_or_default()
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Limits;
 use super::bus::{self, Batch, Reader, Sink};
 use crate::engine::Record;
 use crate::protocol::{Code, Cursor, Event, EventBody, Refusal, Snapshot};
@@ -15,8 +16,8 @@ pub struct Audience {
 
 impl Audience {
     /// Nobody yet.
-    pub fn new(readers_max: usize, batches_max: usize) -> Self {
-        Self { sinks: Vec::new(), readers_max, batches_max }
+    pub fn new(limits: &Limits) -> Self {
+        Self { sinks: Vec::new(), readers_max: limits.readers_max.get(), batches_max: limits.reader_batches_max.get() }
     }
 
     /// Whether nobody reads.

@@ -5,6 +5,7 @@ mod agent;
 mod answers;
 mod audience;
 mod bus;
+mod limits;
 mod log;
 mod reply;
 mod running;
@@ -16,6 +17,7 @@ mod worker;
 
 pub use agent::{AgentOptions, OnDisconnect};
 pub use bus::{Batch, DIALECTS, ReadEnd, Reader, Sink, channel};
+pub use limits::Limits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,16 +40,8 @@ pub struct Options {
     pub agents: BTreeMap<AgentId, AgentOptions>,
     /// Configured llms: how each worker thread makes its provider, and how many attempts a call has.
     pub llms: BTreeMap<String, Llm>,
-    /// The most readers of one session.
-    pub readers_max: usize,
-    /// The most batches that wait for one reader; one that falls further behind is dropped.
-    pub reader_batches_max: usize,
-    /// The most model calls of one turn.
-    pub calls_per_turn_max: u32,
-    /// A session that nobody used for so long leaves memory.
-    pub idle_secs: u64,
-    /// The largest reply, in bytes; a model that says more failed.
-    pub reply_bytes_max: usize,
+    /// How much and how long.
+    pub limits: Limits,
 }
 
 /// A configured llm.
@@ -178,8 +172,10 @@ impl Runtime {
         Ok(keys.len())
     }
 
-    /// Takes no more submits, waits at most `grace` for running turns, then stops what is left (it is recovered at the next start).
-    pub async fn drain(&self, grace: Duration) {
+    /// Takes no more submits, lets running turns go on for the configured time, then stops what is left (it is recovered at the
+    /// next start).
+    pub async fn drain(&self) {
+        let grace = Duration::from_secs(self.0.options.limits.drain_secs);
         self.0.draining.send_replace(true);
         let mut running = self.0.running.subscribe();
         if tokio::time::timeout(grace, running.wait_for(|&turns| turns == 0)).await.is_err() {

@@ -104,7 +104,7 @@ impl Task {
     async fn open(worker: Rc<Worker>, key: SessionKey) -> Result<Self, Refusal> {
         let shared = &worker.shared;
         let log = Log::open(shared.store.clone(), key).await?;
-        let audience = Audience::new(shared.options.readers_max, shared.options.reader_batches_max);
+        let audience = Audience::new(&shared.options.limits);
         let mut task = Self { worker, log, audience, running: None, counted: false };
         if let Some(turn) = &task.log.session.turn {
             tracing::warn!(session.id = %task.log.key, turn.id = %turn.id, "a turn whose process was lost is taken up");
@@ -151,7 +151,7 @@ impl Task {
         let (pause, woken) = match wake {
             Some(at) => (Duration::from_millis(at.saturating_sub(clock::now())), Woken::Timer),
             None if session.seq == 0 => (Duration::ZERO, Woken::Idle),
-            None => (Duration::from_secs(self.worker.shared.options.idle_secs), Woken::Idle),
+            None => (Duration::from_secs(self.worker.shared.options.limits.idle_secs.get()), Woken::Idle),
         };
         tokio::select! {
             biased;
@@ -164,7 +164,7 @@ impl Task {
         let options = &self.worker.shared.options;
         let turn = self.log.session.turn.as_ref();
         let llm = turn.and_then(|turn| options.agents.get(&turn.agent_id)).and_then(|agent| options.llms.get(&agent.llm));
-        let policy = Policy { attempts: llm.map_or(1, |llm| llm.attempts), calls_per_turn_max: options.calls_per_turn_max };
+        let policy = Policy { attempts: llm.map_or(1, |llm| llm.attempts), calls_per_turn_max: options.limits.calls_per_turn_max.get() };
         let written = self.running.as_ref().and_then(Running::written);
         Context { stamp: clock::stamp(), written, policy }
     }
@@ -286,7 +286,7 @@ impl Task {
             let session = &self.log.session;
             let call = session.turn.as_ref().and_then(|turn| turn.call.as_ref())?;
             let reply = Reply::new(call.reply_id.clone(), session.seq, call.attempt);
-            Some(Running::start(effect, provider.as_deref(), request, reply, self.worker.shared.options.reply_bytes_max))
+            Some(Running::start(effect, provider.as_deref(), request, reply, self.worker.shared.options.limits.reply_bytes_max.get()))
         });
         Ok(())
     }

@@ -49,6 +49,9 @@ impl Provider for Played {
     }
 }
 
+const LIMITS: &str =
+    "readers_max = 4\nreader_batches_max = 64\ncalls_per_turn_max = 3\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
+
 struct Bench {
     runtime: Runtime,
     model: Played,
@@ -67,11 +70,7 @@ impl Bench {
         let options = Options {
             agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
             llms: BTreeMap::from([("played".to_owned(), Llm { factory: Arc::new(move || Box::new(made.clone())), attempts: 2 })]),
-            readers_max: 4,
-            reader_batches_max: 64,
-            calls_per_turn_max: 3,
-            idle_secs: 60,
-            reply_bytes_max: 1000,
+            limits: toml::from_str(LIMITS).unwrap(),
         };
         let runtime = Runtime::new(options, store.clone());
         runtime.enter();
@@ -309,7 +308,7 @@ fn draining_lets_turns_end_and_takes_no_more() {
         let drained = Rc::new(RefCell::new(false));
         let seen = drained.clone();
         let drain = tokio::task::spawn_local(async move {
-            runtime.drain(Duration::from_secs(30)).await;
+            runtime.drain().await;
             *seen.borrow_mut() = true;
         });
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{Error, Store, memory, sqlite};
 
@@ -14,6 +14,24 @@ pub enum Options {
     Memory {},
     /// In a directory of this machine.
     Sqlite(sqlite::Options),
+}
+
+impl Options {
+    /// What `kind` may be.
+    pub const KINDS: &[&str] = &["memory", "sqlite"];
+
+    /// The options of a `kind`, from the fields beside it; nothing for a kind that there isn't. Unlike the derived
+    /// implementation it doesn't buffer, so errors keep their place.
+    pub fn of_kind<'de, D: Deserializer<'de>>(kind: &str, fields: D) -> Option<Result<Self, D::Error>> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Nothing {}
+        match kind {
+            "memory" => Some(Nothing::deserialize(fields).map(|Nothing {}| Self::Memory {})),
+            "sqlite" => Some(sqlite::Options::deserialize(fields).map(Self::Sqlite)),
+            _ => None,
+        }
+    }
 }
 
 impl Default for Options {

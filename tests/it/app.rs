@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::{self, Answer, Exchange};
 
+const LIMITS: &str =
+    "readers_max = 16\nreader_batches_max = 256\ncalls_per_turn_max = 8\nreply_bytes_max = 1048576\nidle_secs = 60\ndrain_secs = 5";
+
 /// A server, stopped when dropped.
 pub struct TestApp {
     pub address: SocketAddr,
@@ -115,10 +118,7 @@ fn runtime() -> Runtime {
     let options = Options {
         agents,
         llms: BTreeMap::from([("script".to_owned(), Llm { factory, attempts: 1 })]),
-        readers_max: 16,
-        reader_batches_max: 256,
-        calls_per_turn_max: 8,
-        idle_secs: 60,
+        limits: toml::from_str(LIMITS).expect("limits"),
     };
     Runtime::new(options, Arc::new(Memory::new()))
 }

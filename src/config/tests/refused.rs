@@ -69,6 +69,27 @@ did you mean `env`?"#,
 }
 
 #[test]
+fn a_key_is_looked_for_among_those_of_all_owners_of_a_section() {
+    assert_refused(
+        "[server]\ndrian_secs = 1\n",
+        r"
+bot.toml:2:1: `drian_secs` is not a key of [server]
+  |
+2 | drian_secs = 1
+  | ^^^^^^^^^^
+did you mean `drain_secs`?",
+    );
+    assert_refused(
+        "[server]\nreaders_max = 0\n",
+        r"
+bot.toml:2:15: wrong value: integer `0`, expected a whole number above 0
+  |
+2 | readers_max = 0
+  |               ^",
+    );
+}
+
+#[test]
 fn keys_that_are_missing_are_refused() {
     assert_refused(
         "[llm.main]\nmodel = \"m\"",
@@ -125,7 +146,7 @@ bot.toml:2:11: wrong type: string "*", expected a list
     assert_refused(
         "[server]\nbody_bytes_max = 0\n",
         r"
-bot.toml:2:18: wrong value: integer `0`, expected a whole number above 0
+bot.toml:2:18: 0 would let nothing through; write a number above 0
   |
 2 | body_bytes_max = 0
   |                  ^",
@@ -133,7 +154,7 @@ bot.toml:2:18: wrong value: integer `0`, expected a whole number above 0
     assert_refused(
         "[server]\nbody_bytes_max = -5\n",
         r"
-bot.toml:2:18: wrong value: integer `-5`, expected a whole number above 0
+bot.toml:2:18: wrong value: integer `-5`, expected a whole number
   |
 2 | body_bytes_max = -5
   |                  ^^",
@@ -141,10 +162,10 @@ bot.toml:2:18: wrong value: integer `-5`, expected a whole number above 0
     assert_refused(
         "[store]\npath = 7",
         r"
-bot.toml:1:1: wrong type: integer `7`, expected a path in quotes
+bot.toml:2:8: wrong type: integer `7`, expected a path in quotes
   |
-1 | [store]
-  | ^^^^^^^",
+2 | path = 7
+  |        ^",
     );
     assert_refused(
         "[llm.main]\nkind = 3",
@@ -194,11 +215,11 @@ there is only `none`"#,
     assert_refused(
         "[store]\nkind = \"redis\"",
         r#"
-bot.toml:2:8: `redis` is not a value that this can have
+bot.toml:2:8: `redis` is not a kind of store
   |
 2 | kind = "redis"
   |        ^^^^^^^
-the values are `memory`, `sqlite`"#,
+the kinds are `memory`, `sqlite`"#,
     );
     assert_refused(
         "[log]\nlevel = \"inof\"",
