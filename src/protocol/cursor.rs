@@ -41,7 +41,7 @@ impl FromStr for Cursor {
     type Err = CursorError;
 
     fn from_str(text: &str) -> Result<Self, CursorError> {
-        let number = |part: &str| if part.starts_with('+') { None } else { part.parse::<u64>().ok() };
+        let number = |part: &str| part.parse::<u64>().ok();
         let mut parts = text.split('.').map(number);
         let cursor = match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(Some(seq)), None, None, None) => Some(Self::after(seq)),
@@ -50,6 +50,8 @@ impl FromStr for Cursor {
             }
             _ => None,
         };
+        // One place has one name: no signs, no leading zeros.
+        let cursor = cursor.filter(|cursor| cursor.to_string() == text);
         cursor.ok_or_else(|| CursorError(text.chars().take(64).collect()))
     }
 }

@@ -138,7 +138,9 @@ impl<'l> Reading<'l> {
         match error.classify() {
             serde_json::error::Category::Data => self.refusal_here(Code::BadRequest, &plain(error)),
             serde_json::error::Category::Syntax | serde_json::error::Category::Eof | serde_json::error::Category::Io => {
-                bad_json(&plain(error), error.line(), error.column())
+                let what = plain(error);
+                let what = if what.contains("hex escape") { "a surrogate escape has no partner" } else { &what };
+                bad_json(what, error.line(), error.column())
             }
         }
     }
