@@ -2,6 +2,7 @@
 //! threads read, and never stand in its way. May not know what is stored.
 
 mod connect;
+mod erase;
 mod failure;
 #[cfg(test)]
 mod killed;

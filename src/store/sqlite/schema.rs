@@ -14,8 +14,8 @@ pub(super) const APPLICATION_ID: i32 = 0x4857_4452;
 /// released, only added.
 ///
 /// Records are shaped for appending: they lie in the order in which they came, and the index over them has small numbers. With
-/// a session's name in the key, appends were 17 times slower. A session's number is never given again, so that a late reader
-/// can't meet another session's records.
+/// a session's name in the key, appends were 17 times slower. A session's number is never given again: leftovers are the numbers
+/// of erased sessions whose records are still to be removed.
 const STEPS: [&str; 1] = ["
     CREATE TABLE sessions (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -35,6 +35,9 @@ const STEPS: [&str; 1] = ["
         seq INTEGER NOT NULL,
         bytes BLOB NOT NULL,
         UNIQUE (session, seq)
+    ) STRICT;
+    CREATE TABLE leftovers (
+        session INTEGER PRIMARY KEY
     ) STRICT;
 "];
 

@@ -14,6 +14,7 @@ use super::*;
 use crate::store::{Header, conformance};
 
 mod damage;
+mod erased;
 mod format;
 mod full;
 
@@ -169,20 +170,4 @@ async fn reading_does_not_hold_up_writing() {
         assert_eq!(reader.await.unwrap(), (end, end), "a reader sees one moment");
     }
     assert_eq!(store.position(&key("session")).await.unwrap(), now);
-}
-
-#[tokio::test]
-async fn erased_text_is_not_left_on_the_disk() {
-    let directory = directory();
-    let store = open(directory.path()).unwrap();
-    let secret = format!("a secret {}", "of some length ".repeat(1_000));
-    store.append(&key("session"), append(Position::default(), &secret)).await.unwrap();
-    store.append(&key("session"), append(append(Position::default(), &secret).end, "a secret too")).await.unwrap();
-    store.append(&key("other"), append(Position::default(), "what stays")).await.unwrap();
-    store.erase(&key("session")).await.unwrap();
-    drop(store);
-    let bytes = fs::read(directory.path().join("headwater.db")).unwrap();
-    let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-    assert!(holds("what stays"));
-    assert!(!holds("a secret") && !holds("of some length"));
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use tokio::sync::mpsc;
 
+use super::erase::{erase, sweep};
 use super::failure;
 use super::place::Place;
 use super::threads::{Answer, Threads};
@@ -63,7 +64,8 @@ impl Work {
 /// Starts the writing thread.
 pub(super) fn start(connection: Connection, place: &Arc<Place>) -> Result<Threads<Job>, Error> {
     let (mut threads, queue) = Threads::new();
-    let writer = Writer { connection, queue, place: Arc::clone(place) };
+    // An earlier process may have left some.
+    let writer = Writer { connection, queue, place: Arc::clone(place), leftovers: true };
     threads.spawn("store-writer", move || writer.run())?;
     Ok(threads)
 }
@@ -72,6 +74,8 @@ struct Writer {
     connection: Connection,
     queue: mpsc::Receiver<Job>,
     place: Arc<Place>,
+    /// Whether erased sessions may have left records.
+    leftovers: bool,
 }
 
 /// Why a group wasn't committed.
@@ -84,7 +88,7 @@ enum Failed {
 
 impl Writer {
     fn run(mut self) {
-        while let Some(first) = self.queue.blocking_recv() {
+        while let Some(first) = self.next() {
             self.group(first);
         }
         if let Err((_, error)) = self.connection.close() {
@@ -92,11 +96,34 @@ impl Writer {
         }
     }
 
+    /// Waits for a job, and sweeps meanwhile.
+    fn next(&mut self) -> Option<Job> {
+        while self.leftovers {
+            match self.queue.try_recv() {
+                Ok(job) => return Some(job),
+                Err(mpsc::error::TryRecvError::Disconnected) => return None,
+                Err(mpsc::error::TryRecvError::Empty) => self.sweep(),
+            }
+        }
+        self.queue.blocking_recv()
+    }
+
+    fn sweep(&mut self) {
+        let swept = Transaction::new(&mut self.connection, TransactionBehavior::Immediate).and_then(|transaction| {
+            let more = sweep(&transaction)?;
+            transaction.commit().map(|()| more)
+        });
+        self.leftovers = swept.unwrap_or_else(|error| {
+            tracing::warn!(%error, "records of erased sessions could not be removed; the next erasing or start tries again");
+            false
+        });
+    }
+
     fn group(&mut self, first: Job) {
         let mut jobs = vec![first];
         let queue = &mut self.queue;
         match together(&mut self.connection, &mut jobs, || queue.try_recv().ok()) {
-            Ok(outcomes) => answer(jobs, outcomes),
+            Ok(outcomes) => self.answer(jobs, outcomes),
             Err(Failed::Job(_)) if jobs.len() > 1 => jobs.into_iter().for_each(|job| self.alone(job)),
             Err(Failed::Job(error) | Failed::Group(error)) => self.fail(jobs, error),
         }
@@ -105,8 +132,16 @@ impl Writer {
     fn alone(&mut self, job: Job) {
         let mut jobs = vec![job];
         match together(&mut self.connection, &mut jobs, || None) {
-            Ok(outcomes) => answer(jobs, outcomes),
+            Ok(outcomes) => self.answer(jobs, outcomes),
             Err(Failed::Job(error) | Failed::Group(error)) => self.fail(jobs, error),
+        }
+    }
+
+    /// Answers each job; it doesn't matter whether somebody still listens.
+    fn answer(&mut self, jobs: Vec<Job>, outcomes: Vec<Outcome>) {
+        for (job, outcome) in jobs.into_iter().zip(outcomes) {
+            self.leftovers |= matches!(job.work, Work::Erase(_));
+            let _ = job.answer.send(Ok(outcome));
         }
     }
 
@@ -116,13 +151,6 @@ impl Writer {
             let doing = job.work.doing()();
             let _ = job.answer.send(Err(failure::error(&error, &self.place.database, doing)));
         }
-    }
-}
-
-/// Answers each job; nobody may listen any more.
-fn answer(jobs: Vec<Job>, outcomes: Vec<Outcome>) {
-    for (job, outcome) in jobs.into_iter().zip(outcomes) {
-        let _ = job.answer.send(Ok(outcome));
     }
 }
 
@@ -194,13 +222,5 @@ fn move_end(transaction: &Transaction<'_>, id: i64, append: &Append) -> rusqlite
         transaction.prepare_cached("UPDATE sessions SET seq = ?2, tip = ?3, title = ?4, updated = ?5, outstanding = ?6 WHERE id = ?1")?;
     let (end, header) = (&append.end, &append.header);
     update.execute((id, end.seq.cast_signed(), end.tip, &header.title, header.updated.cast_signed(), header.outstanding))?;
-    Ok(())
-}
-
-fn erase(transaction: &Transaction<'_>, key: &SessionKey) -> rusqlite::Result<()> {
-    if let Some((id, _)) = find(transaction, key)? {
-        transaction.prepare_cached("DELETE FROM records WHERE session = ?1")?.execute([id])?;
-        transaction.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([id])?;
-    }
     Ok(())
 }
