@@ -40,7 +40,7 @@ fn a_bad_file_is_refused_with_its_place() {
     let output = check("[agent.bot]\nllm = \"mian\"\n[llm.main]\nkind = \"script\"\n", |_| {}, None);
     assert_eq!(
         printed(&output.stderr),
-        "Error: bot.toml:2:7: there is no [llm.mian] for the agent `bot`\n  |\n2 | llm = \"mian\"\n  |       ^^^^^^\ndid you mean `main`?\n"
+        "error: bot.toml:2:7: there is no [llm.mian] for the agent `bot`\n  |\n2 | llm = \"mian\"\n  |       ^^^^^^\ndid you mean `main`?\n"
     );
     assert_eq!((printed(&output.stdout), output.status.code()), ("", Some(1)));
 }
@@ -50,7 +50,7 @@ fn a_secret_that_is_not_there_is_named() {
     let output = check(BOT, |_| {}, None);
     assert_eq!(
         printed(&output.stderr),
-        "Error: [llm.main] can't be used\n\nCaused by:\n    api_key = { env = \"BOT_KEY\" }: the environment variable BOT_KEY is not set\n"
+        "error: [llm.main] can't be used\n  because: api_key = { env = \"BOT_KEY\" }: the environment variable BOT_KEY is not set\n"
     );
     assert_eq!(output.status.code(), Some(1));
 }
@@ -68,6 +68,6 @@ fn scripts_are_read_too() {
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let output = Command::new(env!("CARGO_BIN_EXE_headwater")).args(["check", "no-such.toml"]).output().unwrap();
-    assert!(printed(&output.stderr).starts_with("Error: can't read the configuration file no-such.toml\n\nCaused by:\n"));
+    assert!(printed(&output.stderr).starts_with("error: can't read the configuration file no-such.toml\n  because: "));
     assert_eq!(output.status.code(), Some(1));
 }
