@@ -115,11 +115,11 @@ mod tests {
         match payload {
             0..126 => bytes.push(0x80 | u8::try_from(payload).unwrap()),
             126..65536 => {
-                bytes.push(0x80 | 126);
+                bytes.push(0xfe);
                 bytes.extend(u16::try_from(payload).unwrap().to_be_bytes());
             }
             _ => {
-                bytes.push(0x80 | 127);
+                bytes.push(0xff);
                 bytes.extend((payload as u64).to_be_bytes());
             }
         }
