@@ -9,13 +9,19 @@
 //! - [`sse`], [`store`], [`provider`]: adapters towards logs and models.
 //! - [`runtime`]: does what the engine decides.
 //! - [`web`]: the routes.
+//! - [`cli`]: commands other than `serve`.
 //! - [`config`], [`telemetry`], [`app`]: putting it together.
 
 pub mod agui;
+pub mod app;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod ids;
 pub mod protocol;
 pub mod provider;
 pub mod runtime;
+pub mod sse;
 pub mod store;
+pub mod telemetry;
 pub mod web;

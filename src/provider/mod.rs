@@ -1,8 +1,15 @@
 //! Services that run models. A provider makes one attempt of one call and streams what comes; retries, back-off and records
 //! are the engine's. Streams live on the worker thread that asked: they need not be `Send`. May not know the engine, stores, the web.
 
+mod error;
+mod factory;
+mod json;
+pub mod openai;
 mod options;
+pub mod script;
 
+pub use error::Error;
+pub use factory::{attempts, factory, install_tls};
 pub use options::{OpenaiOptions, Options, ScriptOptions, Secret};
 
 use std::pin::Pin;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::de::{self, MapAccess, Visitor, value::MapAccessDeserializer};
+use serde::{Deserialize, Deserializer};
 
 /// `[llm.<id>]`: a provider and a model.
 #[derive(Clone, Debug, Deserialize)]
@@ -11,8 +12,23 @@ use serde::Deserialize;
 pub enum Options {
     /// Rules from a file: no key, no network, always the same.
     Script(ScriptOptions),
-    /// OpenAI's chat completions, or anything that speaks them.
+    /// Chat completions as `OpenAI` made them, or anything that speaks them.
     Openai(OpenaiOptions),
+}
+
+impl Options {
+    /// What `kind` may be.
+    pub const KINDS: &[&str] = &["script", "openai"];
+
+    /// The options of a `kind`, from the fields beside it; nothing for a kind that there isn't. Unlike the derived
+    /// implementation it doesn't buffer, so errors keep their place.
+    pub fn of_kind<'de, D: Deserializer<'de>>(kind: &str, fields: D) -> Option<Result<Self, D::Error>> {
+        match kind {
+            "script" => Some(ScriptOptions::deserialize(fields).map(Self::Script)),
+            "openai" => Some(OpenaiOptions::deserialize(fields).map(Self::Openai)),
+            _ => None,
+        }
+    }
 }
 
 /// `kind = "script"`.
@@ -54,13 +70,47 @@ pub struct OpenaiOptions {
 }
 
 /// A reference to a secret.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Secret {
     /// `{ env = "NAME" }`: an environment variable.
     Env(String),
     /// `{ file = "PATH" }`: a file that holds it, white space trimmed.
     File(PathBuf),
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SecretVisitor)
+    }
+}
+
+/// Takes a table only, and says so without repeating what stood there: it may be the secret itself.
+struct SecretVisitor;
+
+impl<'de> Visitor<'de> for SecretVisitor {
+    type Value = Secret;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("`{ env = \"NAME\" }` or `{ file = \"PATH\" }`")
+    }
+
+    fn visit_str<E: de::Error>(self, _: &str) -> Result<Secret, E> {
+        Err(E::custom("a secret is named, never written here: use `{ env = \"NAME\" }` or `{ file = \"PATH\" }`"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Secret, A::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Reference {
+            env: Option<String>,
+            file: Option<PathBuf>,
+        }
+        match Reference::deserialize(MapAccessDeserializer::new(map))? {
+            Reference { env: Some(name), file: None } => Ok(Secret::Env(name)),
+            Reference { env: None, file: Some(path) } => Ok(Secret::File(path)),
+            Reference { .. } => Err(de::Error::custom("a secret has exactly one of `env` and `file`")),
+        }
+    }
 }
 
 fn openai_base_url() -> String {

@@ -1,6 +1,16 @@
 //! Where session logs are kept. A store sees encoded records and a small header, never what they mean. May not know the
 //! engine, providers, the web.
 
+#[doc(hidden)]
+pub mod conformance;
+#[doc(hidden)]
+pub mod faulty;
+pub mod memory;
+mod options;
+pub mod sqlite;
+
+pub use options::{Options, open};
+
 use std::future::Future;
 use std::pin::Pin;
 
@@ -56,12 +66,34 @@ pub struct Append {
     pub header: Header,
 }
 
+impl Append {
+    /// Adds `records` after `expected`; folds where the log ends then.
+    pub fn new(expected: Position, records: Vec<Bytes>, header: Header) -> Self {
+        let end = records.iter().fold(expected, |position, record| position.then(record));
+        Self { expected, records, end, header }
+    }
+
+    /// Refuses an append that can't be meant: a store calls it before anything else.
+    pub fn check(&self, key: &SessionKey) -> Result<(), Error> {
+        let Self { expected, records, end, .. } = self;
+        if records.is_empty() {
+            return Err(Error::Invalid { what: format!("an append to session {key} brings no records") });
+        }
+        if expected.seq.checked_add(records.len() as u64) != Some(end.seq) {
+            let what = format!("{} records after {} of session {key} don't end at {}", records.len(), expected.seq, end.seq);
+            return Err(Error::Invalid { what });
+        }
+        Ok(())
+    }
+}
+
 /// How an append ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The records are durable; the log ends at `end`.
     Appended,
-    /// This very append is in the log already, as its last records.
+    /// This very append is in the log already, as its last records. Once others follow it, it is a conflict like any other:
+    /// the caller reads what is there and decides again.
     Duplicate,
     /// The log ends elsewhere; nothing was written.
     Conflict(Position),
@@ -94,6 +126,12 @@ pub enum Error {
         /// What, where.
         what: String,
     },
+    /// What was asked can't be meant; nothing was written.
+    #[error("the store refuses it: {what}")]
+    Invalid {
+        /// What, and why not.
+        what: String,
+    },
     /// It can't be opened.
     #[error("{0}")]
     Open(String),
@@ -114,14 +152,16 @@ pub struct Listed {
 ///
 /// - An append is atomic: all of its records become durable, in order and without a gap, or none does.
 /// - It happens only where the log ends at `expected`; the same append again is answered `Duplicate`.
-/// - What was answered `Appended` is there after the process is killed.
+/// - What was answered `Appended` is there after the process is killed (a store in memory excepted).
+/// - An append whose future is dropped may still be carried out.
 /// - A read sees a prefix of the log that holds every append answered before the read began.
 /// - Sessions of different tenants never touch, whatever their ids.
 pub trait Store: Send + Sync + 'static {
     /// Adds records at the end of a session's log.
     fn append<'a>(&'a self, key: &'a SessionKey, append: Append) -> Pending<'a, Result<Outcome, Error>>;
 
-    /// Reads up to `limit` records, the first one with `seq` = `from` (from 1). Fewer than `limit`: the log ends there.
+    /// Reads up to `limit` records, the first one with `seq` = `from` (from 1; 0 is read as 1). Fewer than `limit`: the log ends
+    /// there.
     fn read<'a>(&'a self, key: &'a SessionKey, from: u64, limit: usize) -> Pending<'a, Result<Vec<Bytes>, Error>>;
 
     /// Reads single records by their `seq`, in the order asked; one that isn't there is `Corrupt`.
@@ -130,13 +170,13 @@ pub trait Store: Send + Sync + 'static {
     /// Where the log ends; the default position for no log.
     fn position<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Position, Error>>;
 
-    /// A tenant's sessions by id, after `after`, at most `limit`.
+    /// A tenant's sessions by id (in the order of its bytes), after `after`, at most `limit`.
     fn sessions<'a>(&'a self, tenant: &'a Tenant, after: Option<&'a SessionId>, limit: usize) -> Pending<'a, Result<Vec<Listed>, Error>>;
 
     /// Every session with something still to be done, of all tenants.
     fn outstanding(&self) -> Pending<'_, Result<Vec<SessionKey>, Error>>;
 
-    /// Removes a session's log and header.
+    /// Removes a session's log and header, as if it had never been. One that isn't there is no error.
     fn erase<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<(), Error>>;
 
     /// Whether the store answers now.

@@ -131,6 +131,14 @@ mod tests {
     }
 
     #[test]
+    fn the_document_has_each_code_with_its_status() {
+        let document = include_str!("../../docs/protocol.md");
+        let rows = document.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+        let rows: Vec<_> = rows.filter_map(|(code, rest)| Some((code, rest.split_once(" | ")?.0.parse::<u16>().ok()?))).collect();
+        assert_eq!(rows, Code::ALL.iter().map(|code| (code.as_str(), status(*code).as_u16())).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn close_codes_are_ones_that_may_be_sent() {
         let closing: Vec<_> = Code::ALL.iter().filter_map(|code| close_code(*code)).map(u16::from).collect();
         assert_eq!(closing, [1009, 4001, 4003, 4008, 1012]);

@@ -3,45 +3,61 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 /// `[server]`: where to listen, who may ask, how much, and how long things may take.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Where to listen.
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     /// Threads that serve; as many as the machine has cores when absent.
     pub workers: Option<usize>,
     /// Web pages that may ask: exact `scheme://host[:port]`. Empty: pages on loopback, any port, and only under loopback names.
+    #[serde(deserialize_with = "origins")]
     pub origins: Vec<String>,
     /// More names that a request's `Host` may have while `origins` is empty.
     pub hosts: Vec<String>,
     /// The largest body of a request.
+    #[serde(deserialize_with = "above_zero")]
     pub body_bytes_max: usize,
     /// The most messages of a view.
+    #[serde(deserialize_with = "above_zero")]
     pub view_messages_max: usize,
     /// The largest content of one message.
+    #[serde(deserialize_with = "above_zero")]
     pub content_bytes_max: usize,
     /// The largest WebSocket frame.
+    #[serde(deserialize_with = "above_zero")]
     pub frame_bytes_max: usize,
     /// The largest WebSocket message, all of its frames together.
+    #[serde(deserialize_with = "above_zero")]
     pub message_bytes_max: usize,
     /// The most frames of one WebSocket message.
+    #[serde(deserialize_with = "above_zero")]
     pub message_frames_max: u32,
     /// Runs that may wait on a socket for the one before them.
+    #[serde(deserialize_with = "above_zero")]
     pub waiting_runs_max: usize,
     /// What may wait to be written to a socket, in batches.
+    #[serde(deserialize_with = "above_zero")]
     pub outbox_batches_max: usize,
     /// What may wait to be written to a socket, in bytes.
+    #[serde(deserialize_with = "above_zero")]
     pub outbox_bytes_max: usize,
     /// A body must have arrived within so long.
+    #[serde(deserialize_with = "above_zero")]
     pub body_secs: u64,
     /// An idle stream gets a comment this often.
+    #[serde(deserialize_with = "above_zero")]
     pub keep_alive_secs: u64,
     /// A socket gets a ping this often; after two without an answer it is dead.
+    #[serde(deserialize_with = "above_zero")]
     pub ping_secs: u64,
     /// One write to a socket may take so long; then the socket is cut.
+    #[serde(deserialize_with = "above_zero")]
     pub write_secs: u64,
     /// The head of a streamed answer waits so long for the first words, so that they travel together.
     pub first_words_ms: u64,
@@ -87,4 +103,29 @@ impl Options {
     pub(super) fn write(&self) -> Duration {
         Duration::from_secs(self.write_secs.max(1))
     }
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|_| {
+        D::Error::custom(format!("`{text}` is not an address; write an IP address and a port: \"127.0.0.1:8080\" or \"[::1]:8080\""))
+    })
+}
+
+/// Origins as browsers send them: scheme, host, port when it isn't the scheme's own.
+fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let origins = Vec::<String>::deserialize(deserializer)?;
+    let plain = |host: &str| !host.is_empty() && !host.chars().any(|c| c.is_uppercase() || c.is_whitespace() || "/?#@*".contains(c));
+    let host = |origin: &str| origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://")).map(str::to_owned);
+    match origins.iter().find(|origin| !host(origin).is_some_and(|host| plain(&host))) {
+        None => Ok(origins),
+        Some(origin) => Err(D::Error::custom(format!(
+            "`{origin}` is not an origin; write scheme, host and port in lower case and nothing after: \"https://chat.example.com\""
+        ))),
+    }
+}
+
+fn above_zero<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq>(deserializer: D) -> Result<T, D::Error> {
+    let number = T::deserialize(deserializer)?;
+    if number == T::default() { Err(D::Error::custom("0 would let nothing through; write a number above 0")) } else { Ok(number) }
 }

@@ -1,0 +1,176 @@
+//! The configuration: `config/default.toml` < a file < the environment < flags. Each component owns its options; here they
+//! are only laid over each other, checked against each other, and refused in words that say what to write instead. May not
+//! know what is made of them.
+
+mod document;
+mod error;
+mod server;
+mod source;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub use error::{Error, Wrong};
+pub use server::{AuthMode, AuthOptions, SessionLimits};
+pub use source::{Place, Written};
+
+use serde::Deserialize;
+use toml::de::ValueDeserializer;
+
+use crate::ids::AgentId;
+use crate::runtime::AgentOptions;
+use crate::{provider, store, telemetry, web};
+use document::Document;
+
+/// The sections there are.
+const SECTIONS: &[&str] = &["server", "auth", "store", "log", "llm", "agent"];
+
+/// The longest name of an agent or an llm, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Everything that is configured.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[server]`, as far as it is about routes and connections.
+    pub server: web::Options,
+    /// `[server]`, as far as it is about sessions.
+    pub sessions: SessionLimits,
+    /// `[auth]`.
+    pub auth: AuthOptions,
+    /// `[store]`.
+    pub store: store::Options,
+    /// `[log]`.
+    pub log: telemetry::Options,
+    /// `[llm.<id>]`.
+    pub llms: BTreeMap<String, provider::Options>,
+    /// `[agent.<id>]`.
+    pub agents: BTreeMap<AgentId, AgentOptions>,
+}
+
+/// What the command line says about the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--listen`.
+    pub listen: Option<String>,
+}
+
+/// The environment, for [`Config::load`].
+pub fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+}
+
+impl Config {
+    /// Reads all layers. Of `variables`, those that begin with `HEADWATER__` count.
+    pub fn load(file: Option<&Path>, variables: impl Iterator<Item = (String, String)>, flags: &Flags) -> Result<Self, Error> {
+        let sources = document::sources(file, variables, flags)?;
+        let document = Document::new(&sources)?;
+        Ok(Self::read(&document)?)
+    }
+
+    fn read(document: &Document<'_>) -> Result<Self, Wrong> {
+        document.expect_sections(SECTIONS)?;
+        let (server, sessions) = server(document)?;
+        let config = Self {
+            server,
+            sessions,
+            auth: document.read(&["auth"])?,
+            store: kinded(document, &["store"], store::Options::KINDS, |kind, fields| store::Options::of_kind(kind, fields))?,
+            log: document.read(&["log"])?,
+            llms: llms(document)?,
+            agents: agents(document)?,
+        };
+        config.check_llms_exist(document)?;
+        config.check_exposure(document)?;
+        Ok(config)
+    }
+
+    fn check_llms_exist(&self, document: &Document<'_>) -> Result<(), Wrong> {
+        for (id, agent) in &self.agents {
+            if !self.llms.contains_key(&agent.llm) {
+                let what = format!("there is no [llm.{}] for the agent `{id}`", agent.llm);
+                let known: Vec<&str> = self.llms.keys().map(String::as_str).collect();
+                let help = words::meant(&agent.llm, &known, "llms");
+                return Err(Wrong { help: Some(help), ..document.wrong(&["agent", id.as_str(), "llm"], what) });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_exposure(&self, document: &Document<'_>) -> Result<(), Wrong> {
+        match self.auth.mode {
+            AuthMode::None if !self.server.listen.ip().is_loopback() && !self.auth.allow_open => {
+                let what = format!("{} can be reached from other machines, and `mode = \"none\"` lets everyone in", self.server.listen);
+                let help = "listen on 127.0.0.1, or say `allow_open = true` in [auth]".to_owned();
+                Err(Wrong { help: Some(help), ..document.wrong(&["server", "listen"], what) })
+            }
+            AuthMode::None => Ok(()),
+        }
+    }
+}
+
+/// `[server]` has two owners; a key that neither knows is looked for among the keys of both.
+fn server(document: &Document<'_>) -> Result<(web::Options, SessionLimits), Wrong> {
+    let path = ["server"];
+    let is_ours = |key: &str| SessionLimits::KEYS.contains(&key);
+    let mut known = document::known_keys::<web::Options>();
+    known.extend(SessionLimits::KEYS.iter().map(|&key| key.to_owned()));
+    document.expect_keys(&path, &known.iter().map(String::as_str).collect::<Vec<_>>())?;
+    Ok((
+        document.read_some(&path, |key| !is_ours(key), web::Options::deserialize)?,
+        document.read_some(&path, is_ours, SessionLimits::deserialize)?,
+    ))
+}
+
+fn llms(document: &Document<'_>) -> Result<BTreeMap<String, provider::Options>, Wrong> {
+    let mut llms = BTreeMap::new();
+    for id in document.names("llm")? {
+        check_name(document, "llm", &id)?;
+        let read = |kind: &str, fields| provider::Options::of_kind(kind, fields);
+        let options = kinded(document, &["llm", &id], provider::Options::KINDS, read)?;
+        llms.insert(id, options);
+    }
+    Ok(llms)
+}
+
+/// Reads a table whose `kind` says which other keys it has.
+fn kinded<'s, T>(
+    document: &Document<'s>,
+    path: &[&str],
+    kinds: &[&str],
+    read: impl FnOnce(&str, ValueDeserializer<'s>) -> Option<Result<T, toml::de::Error>>,
+) -> Result<T, Wrong> {
+    /// Says what is wrong with a table without a readable `kind`.
+    #[derive(Deserialize)]
+    struct Kinded {
+        kind: String,
+    }
+    let kind = document.read::<Kinded>(path)?.kind;
+    let options = document.read_some(path, |key| key != "kind", |fields| read(&kind, fields).transpose())?;
+    options.ok_or_else(|| {
+        let help = words::meant(&kind, kinds, "kinds");
+        let key = path.iter().copied().chain(["kind"]).collect::<Vec<_>>();
+        Wrong { help: Some(help), ..document.wrong(&key, format!("`{kind}` is not a kind of {}", path[0])) }
+    })
+}
+
+fn agents(document: &Document<'_>) -> Result<BTreeMap<AgentId, AgentOptions>, Wrong> {
+    let mut agents = BTreeMap::new();
+    for id in document.names("agent")? {
+        check_name(document, "agent", &id)?;
+        agents.insert(AgentId::from(id.as_str()), document.read(&["agent", &id])?);
+    }
+    Ok(agents)
+}
+
+/// Names stand in routes, variables and logs.
+fn check_name(document: &Document<'_>, section: &str, id: &str) -> Result<(), Wrong> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
+    if id.is_empty() || id.len() > NAME_BYTES_MAX || !id.chars().all(plain) {
+        let what = format!("`{id}` can't be the name of an {section}: at most {NAME_BYTES_MAX} letters, digits, `-`, `_` and `.`");
+        return Err(document.wrong_name(&[section, id], what));
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! The reference file and the code hold together; layers; bad input.
+
+mod refused;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::document::known_keys;
+use super::*;
+use crate::provider::{OpenaiOptions, ScriptOptions, Secret};
+
+const REFERENCE: &str = include_str!("../../config/default.toml");
+
+/// A configuration file in a folder of its own.
+struct File {
+    folder: tempfile::TempDir,
+}
+
+impl File {
+    fn new(text: impl AsRef<[u8]>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("bot.toml"), text).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("bot.toml")
+    }
+
+    fn load(&self, variables: &[(&str, &str)]) -> Result<Config, Error> {
+        Config::load(Some(&self.path()), owned(variables), &Flags::default())
+    }
+}
+
+fn owned(variables: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
+    variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>().into_iter()
+}
+
+fn file(text: &str) -> Config {
+    File::new(text).load(&[]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn variables(variables: &[(&str, &str)]) -> Result<Config, Error> {
+    Config::load(None, owned(variables), &Flags::default())
+}
+
+#[test]
+fn the_default_is_a_server_with_a_demo_agent() {
+    let config = variables(&[]).unwrap();
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.store, store::Options::Sqlite(store::sqlite::Options { path: "headwater-data".into() }));
+    assert_eq!(config.agents.keys().map(AgentId::as_str).collect::<Vec<_>>(), ["demo"]);
+    assert!(matches!(config.llms["demo"], provider::Options::Script(ScriptOptions { file: None, .. })));
+}
+
+/// Keys of the reference, section by section: those that are set and those that are commented out.
+fn documented() -> Vec<(String, String, String)> {
+    let mut keys = Vec::new();
+    let (mut section, mut comment) = (String::new(), String::new());
+    for line in REFERENCE.lines() {
+        let bare = line.trim_start_matches("# ");
+        let is_header = |line: &str| line.starts_with('[') && line.ends_with(']');
+        match bare.split_once(" = ") {
+            _ if is_header(bare) => section = bare.trim_matches(['[', ']']).to_owned(),
+            Some((key, _)) if key.chars().all(|c| c.is_ascii_lowercase() || c == '_') => {
+                assert!(!comment.is_empty(), "`{key}` of [{section}] has no comment");
+                keys.push((section.clone(), bare.to_owned(), std::mem::take(&mut comment)));
+            }
+            _ if line.starts_with('#') => comment.push_str(bare),
+            _ => comment.clear(),
+        }
+    }
+    keys
+}
+
+/// What the reference documents about a section, as TOML; without the keys that only have an example.
+fn documented_defaults(name: &str) -> String {
+    documented()
+        .iter()
+        .filter(|(section, _, comment)| section == name && !comment.contains("Unset"))
+        .fold(String::new(), |text, (_, line, _)| text + line + "\n")
+}
+
+#[track_caller]
+fn assert_documented(section: &str, known: Vec<String>) {
+    let keys = documented().into_iter().filter(|(documented, ..)| documented == section);
+    let keys = keys.map(|(_, line, _)| line.split_once(" = ").unwrap().0.to_owned()).filter(|key| key != "kind");
+    assert_eq!(keys.collect::<BTreeSet<_>>(), known.into_iter().collect(), "[{section}]");
+}
+
+#[test]
+fn the_reference_names_each_key_that_the_code_knows() {
+    assert_eq!(known_keys::<SessionLimits>(), SessionLimits::KEYS);
+    assert_documented("server", [known_keys::<web::Options>(), known_keys::<SessionLimits>()].concat());
+    assert_documented("auth", known_keys::<AuthOptions>());
+    assert_documented("store", known_keys::<store::sqlite::Options>());
+    assert_documented("log", known_keys::<telemetry::Options>());
+    assert_documented("llm.demo", known_keys::<ScriptOptions>());
+    assert_documented("llm.main", known_keys::<OpenaiOptions>());
+    assert_documented("agent.demo", known_keys::<AgentOptions>());
+}
+
+#[test]
+fn the_reference_names_each_default_of_the_code() {
+    let openai = |text: &str| format!("{:?}", toml::from_str::<OpenaiOptions>(text).unwrap());
+    let documented = documented_defaults("llm.main").replace("kind = \"openai\"\n", "");
+    assert_eq!(openai(&documented), openai("model = \"gpt-4.1-mini\""));
+    let agent = |text: &str| format!("{:?}", toml::from_str::<AgentOptions>(text).unwrap());
+    assert_eq!(agent(&documented_defaults("agent.demo")), agent("llm = \"demo\""));
+    let config = variables(&[]).unwrap();
+    assert_eq!(format!("{:?}", config.server), format!("{:?}", web::Options::default()));
+    assert_eq!(config.store, store::Options::default());
+}
+
+#[test]
+fn every_line_of_the_reference_is_good() {
+    let uncommented = documented().into_iter().fold((String::new(), String::new()), |(mut text, last), (section, line, _)| {
+        if section != last {
+            text = text + "[" + &section + "]\n";
+        }
+        (text + &line + "\n", section)
+    });
+    let config = file(&uncommented.0);
+    assert!(matches!(config.llms["main"], provider::Options::Openai(_)));
+    assert_eq!(config.agents.len(), 1);
+}
+
+#[test]
+fn later_layers_win() {
+    let file = File::new("[server]\nlisten = \"127.0.0.1:1\"\nworkers = 3\n[store]\nkind = \"memory\"\n");
+    let config = file.load(&[]).unwrap();
+    assert_eq!(config.server.listen.port(), 1);
+    assert_eq!(config.store, store::Options::Memory {});
+    assert_eq!(config.server.view_messages_max, 20_000, "keys that the file leaves out keep their default");
+    let config = file.load(&[("HEADWATER__SERVER__LISTEN", "127.0.0.1:2"), ("HEADWATER_OTHER", "x"), ("PATH", "x")]).unwrap();
+    assert_eq!((config.server.listen.port(), config.server.workers), (2, Some(3)));
+    let flags = Flags { listen: Some("127.0.0.1:3".to_owned()) };
+    let config = Config::load(Some(&file.path()), owned(&[("HEADWATER__SERVER__LISTEN", "127.0.0.1:2")]), &flags).unwrap();
+    assert_eq!(config.server.listen.port(), 3);
+}
+
+#[test]
+fn variables_are_toml_or_else_text() {
+    let config = variables(&[
+        ("HEADWATER__SERVER__WORKERS", "2"),
+        ("HEADWATER__SERVER__ORIGINS", "[\"https://chat.example.com\"]"),
+        ("HEADWATER__STORE__KIND", "memory"),
+        ("HEADWATER__LLM__BIG_ONE__KIND", "openai"),
+        ("HEADWATER__LLM__BIG_ONE__MODEL", "\"7\""),
+        ("HEADWATER__LLM__BIG_ONE__API_KEY__ENV", "BIG_KEY"),
+        ("HEADWATER__AGENT__DEMO__LLM", "big_one"),
+    ])
+    .unwrap();
+    assert_eq!(config.server.workers, Some(2));
+    assert_eq!(config.server.origins[0], "https://chat.example.com");
+    let provider::Options::Openai(openai) = &config.llms["big_one"] else { panic!("{:?}", config.llms) };
+    assert_eq!((openai.model.as_str(), &openai.api_key), ("7", &Some(Secret::Env("BIG_KEY".to_owned()))));
+    assert_eq!(config.agents[&AgentId::from("demo")].llm, "big_one", "the demo agent stays, since no file names agents");
+}
+
+#[test]
+fn variables_find_names_that_they_cannot_spell() {
+    let file = File::new("[llm.Big-One]\nkind = \"script\"\n[agent.bot]\nllm = \"Big-One\"\n");
+    let config = file.load(&[("HEADWATER__LLM__BIG_ONE__ATTEMPTS", "5")]).unwrap();
+    assert!(matches!(config.llms["Big-One"], provider::Options::Script(ScriptOptions { attempts: Some(5), .. })));
+}
+
+#[test]
+fn the_demo_agent_gives_way_to_the_files_own() {
+    let config = file("[agent.bot]\nllm = \"demo\"\n");
+    assert_eq!(config.agents.keys().map(AgentId::as_str).collect::<Vec<_>>(), ["bot"]);
+    let config = file("[server]\nworkers = 1\n");
+    assert_eq!(config.agents.keys().map(AgentId::as_str).collect::<Vec<_>>(), ["demo"]);
+}
+
+#[test]
+fn another_kind_does_not_inherit() {
+    let config = file("[llm.demo]\nkind = \"openai\"\nmodel = \"m\"\n[store]\nkind = \"memory\"\n");
+    assert!(matches!(config.llms["demo"], provider::Options::Openai(_)));
+    assert_eq!(config.store, store::Options::Memory {});
+}
+
+#[test]
+fn paths_of_a_file_are_relative_to_it() {
+    let text = "[store]\npath = \"data\"\n[llm.a]\nkind = \"script\"\nfile = \"rules.toml\"\n[llm.b]\nkind = \"openai\"\nmodel = \"m\"\n\
+                api_key = { file = \"/run/key\" }\nextra = { file = \"as-it-is\" }\n";
+    let file = File::new(text);
+    let folder = file.folder.path();
+    let config = file.load(&[]).unwrap();
+    assert_eq!(config.store, store::Options::Sqlite(store::sqlite::Options { path: folder.join("data") }));
+    let provider::Options::Script(script) = &config.llms["a"] else { panic!("{:?}", config.llms) };
+    assert_eq!(script.file, Some(folder.join("rules.toml")));
+    let provider::Options::Openai(openai) = &config.llms["b"] else { panic!("{:?}", config.llms) };
+    assert_eq!(openai.api_key, Some(Secret::File("/run/key".into())));
+    assert_eq!(openai.extra["file"].as_str(), Some("as-it-is"));
+    let config = file.load(&[("HEADWATER__STORE__PATH", "here")]).unwrap();
+    assert_eq!(config.store, store::Options::Sqlite(store::sqlite::Options { path: "here".into() }));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let error = Config::load(Some(Path::new("no/such.toml")), owned(&[]), &Flags::default()).unwrap_err();
+    assert_eq!(error.to_string(), "can't read the configuration file no/such.toml");
+    assert!(std::error::Error::source(&error).is_some());
+    let error = File::new(b"x = \"\xff\"").load(&[]).unwrap_err();
+    assert!(std::error::Error::source(&error).unwrap().to_string().contains("UTF-8"));
+}
+
+#[test]
+fn open_to_others_only_in_so_many_words() {
+    let config = file("[server]\nlisten = \"0.0.0.0:8080\"\n[auth]\nallow_open = true\n");
+    assert_eq!(config.server.listen.port(), 8080);
+    assert_eq!(file("[server]\nlisten = \"[::1]:0\"\n").server.listen.to_string(), "[::1]:0");
+}
