@@ -240,7 +240,7 @@ async fn what_became_of_the_view_is_never_silent() {
 #[tokio::test]
 async fn a_session_that_is_not_there_is_an_empty_conversation() {
     let mut stream = RunStream::empty(names(Dialect::V1), CancellationToken::new());
-    let told: Told = stream.first(Duration::from_secs(60)).await;
+    let told: Told = stream.first(Duration::from_mins(1)).await;
     assert_eq!(told.types(), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]);
     assert_eq!(told.0[1]["messages"], json!([]));
 }

@@ -51,7 +51,6 @@ pub fn serve(runtime: &Runtime, options: Options, listener: TcpListener) -> io::
             .wrap(from_fn(log::line))
     };
     let mut server = HttpServer::new(factory)
-        .tcp_nodelay(true)
         // A client that closes its side has gone: its stream must end, not wait for the next write.
         .h1_allow_half_closed(false)
         .disable_signals()
@@ -71,24 +70,53 @@ pub fn serve(runtime: &Runtime, options: Options, listener: TcpListener) -> io::
 pub(super) struct Cutter(Arc<Socket>);
 
 impl Cutter {
-    /// Ends the connection at once.
+    /// Tells the peer that nothing more comes; what was written still arrives.
+    pub(super) fn finish(&self) {
+        // It may be closed already; then the peer knows.
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+
+    /// Ends the connection at once. What waits to be sent is thrown away: the kernel would keep it for a peer that doesn't read.
     pub(super) fn cut(&self) {
         // It may be closed already; then there is nothing to cut.
-        let _ = self.0.shutdown(Shutdown::Both);
+        let _ = self.0.set_linger(Some(Duration::ZERO)).and_then(|()| self.0.shutdown(Shutdown::Both));
     }
 }
 
 fn keep_socket(connection: &dyn Any, data: &mut Extensions) {
     let Some(stream) = connection.downcast_ref::<TcpStream>() else { return };
     let socket = SockRef::from(stream);
+    // Small frames must not wait for the peer's acknowledgement of the ones before.
+    let prepared = socket.set_tcp_nodelay(true);
     #[cfg(target_os = "linux")]
-    let prepared = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX));
-    #[cfg(not(target_os = "linux"))]
-    let prepared: io::Result<()> = Ok(());
+    let prepared = prepared.and_then(|()| socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX)));
     match prepared.and_then(|()| socket.try_clone()) {
         Ok(socket) => {
             data.insert(Cutter(Arc::new(socket)));
         }
         Err(error) => warn!(%error, "a connection could not be prepared"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_neither_delays_nor_hangs_and_can_be_cut() {
+        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (connection, _) = listener.accept().await.unwrap();
+        let mut data = Extensions::new();
+        keep_socket(&connection, &mut data);
+        let cutter = data.get::<Cutter>().unwrap();
+        assert!(cutter.0.tcp_nodelay().unwrap());
+        #[cfg(target_os = "linux")]
+        assert_eq!(cutter.0.tcp_user_timeout().unwrap(), Some(UNACKNOWLEDGED_MAX));
+        cutter.cut();
+        let mut buffer = [0; 1];
+        assert_eq!(tokio::io::AsyncReadExt::read(&mut client, &mut buffer).await.unwrap(), 0);
     }
 }

@@ -76,7 +76,8 @@ async fn an_idle_stream_gets_comments() {
 
 #[test]
 fn one_frame_is_not_copied() {
-    let frames = Frames { sse: Bytes::from(b"data: {}\n\n".to_vec()), json: vec![6..8] };
+    let json = 6..8;
+    let frames = Frames { sse: Bytes::from(b"data: {}\n\n".to_vec()), json: vec![json] };
     let mut bundle = Bundle::default();
     bundle.add(&frames);
     assert_eq!(bundle.into_bytes().as_ptr(), frames.sse.as_ptr());

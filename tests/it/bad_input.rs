@@ -1,5 +1,7 @@
 //! Bad input: the documented answer, nothing written, and the next request works.
 
+use std::fmt::Write;
+
 use serde_json::{Value, json};
 
 use crate::app::{TestApp, check_run, said, text, view};
@@ -83,7 +85,7 @@ async fn a_body_has_a_limit() {
 
     let mut chunked = format!("POST /agents/demo HTTP/1.1\r\nHost: {}\r\nTransfer-Encoding: chunked\r\n\r\n", app.address);
     for piece in large.as_bytes().chunks(1000) {
-        chunked.push_str(&format!("{:x}\r\n{}\r\n", piece.len(), std::str::from_utf8(piece).unwrap()));
+        write!(chunked, "{:x}\r\n{}\r\n", piece.len(), std::str::from_utf8(piece).unwrap()).unwrap();
     }
     let undeclared = Exchange::raw(app.address, chunked.as_bytes()).await.whole().await;
     assert_eq!(undeclared.refusal(), (413, "body_too_large".to_owned()));

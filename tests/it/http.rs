@@ -29,18 +29,13 @@ pub struct Answer {
 impl Exchange {
     /// Sends a request; with a body, its length is added.
     pub async fn send(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Self {
-        let mut request = format!("{method} {path} HTTP/1.1\r\n");
+        let mut head = vec![format!("{method} {path} HTTP/1.1")];
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            request.push_str(&format!("Host: {address}\r\n"));
+            head.push(format!("Host: {address}"));
         }
-        for (name, value) in headers {
-            request.push_str(&format!("{name}: {value}\r\n"));
-        }
-        if let Some(body) = body {
-            request.push_str(&format!("Content-Length: {}\r\n", body.len()));
-        }
-        request.push_str("\r\n");
-        request.push_str(body.unwrap_or_default());
+        head.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+        head.extend(body.map(|body| format!("Content-Length: {}", body.len())));
+        let request = format!("{}\r\n\r\n{}", head.join("\r\n"), body.unwrap_or_default());
         Self::raw(address, request.as_bytes()).await
     }
 

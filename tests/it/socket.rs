@@ -1,6 +1,7 @@
 //! Runs over WebSocket.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -243,7 +244,8 @@ async fn a_close_is_answered() {
     let mut client = Client::open(app.address, "/agents/demo").await;
     within(client.0.close(None)).await.unwrap();
     assert_eq!(client.closed().await, 1005);
-    assert_eq!(client.next().await, Came::Ended);
+    let ended = tokio::time::timeout(Duration::from_millis(500), client.next()).await;
+    assert_eq!(ended.expect("the server hangs up at once"), Came::Ended);
 }
 
 #[tokio::test]

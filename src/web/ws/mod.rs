@@ -52,8 +52,8 @@ pub(super) async fn open(
     let messages =
         messages.max_frame_size(options.frame_bytes_max).aggregate_continuations().max_continuation_size(options.message_bytes_max);
     let cutter = request.conn_data::<Cutter>().cloned();
-    let (outbox, writer) = outbox::open(session, cutter, options);
-    let socket = socket::Socket::new(state, caller, agent_id, outbox);
+    let (outbox, writer) = outbox::open(session, cutter.clone(), options);
+    let socket = socket::Socket::new(state, caller, agent_id, outbox, cutter);
     request.extensions_mut().insert(LoggedElsewhere);
     actix_web::rt::spawn(socket.serve(messages, writer));
     Ok(response)

@@ -1,5 +1,7 @@
 //! One socket: what comes in, one run at a time, liveness, and how it ends.
 
+use std::time::Duration;
+
 use actix_web::rt::task::{JoinError, JoinHandle};
 use actix_web::web::{Bytes, Data};
 use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, CloseReason, ProtocolError};
@@ -9,6 +11,7 @@ use tracing::{info, warn};
 
 use super::super::caller::Caller;
 use super::super::run::{Names, RunEnd};
+use super::super::server::Cutter;
 use super::super::{State, agents, error};
 use super::close;
 use super::follow::{Follow, Followed};
@@ -22,6 +25,9 @@ use crate::runtime::OnDisconnect;
 
 /// Pings without an answer after which a peer is dead.
 const PINGS_MISSED_MAX: u32 = 2;
+
+/// The close frame is handed to the connection within so long, or the peer doesn't read.
+const HANG_UP_WITHIN: Duration = Duration::from_secs(1);
 
 /// A socket is done.
 enum Done {
@@ -49,6 +55,7 @@ pub(super) struct Socket {
     caller: Caller,
     agent_id: AgentId,
     outbox: Outbox,
+    cutter: Option<Cutter>,
     gone: CancellationToken,
     active: Option<Active>,
     waiting: WaitingRuns,
@@ -59,13 +66,14 @@ pub(super) struct Socket {
 
 impl Socket {
     /// A socket to agent `agent_id`.
-    pub(super) fn new(state: Data<State>, caller: Caller, agent_id: AgentId, outbox: Outbox) -> Self {
+    pub(super) fn new(state: Data<State>, caller: Caller, agent_id: AgentId, outbox: Outbox, cutter: Option<Cutter>) -> Self {
         let waiting = WaitingRuns::new(state.options.waiting_runs_max);
         Self {
             state,
             caller,
             agent_id,
             outbox,
+            cutter,
             gone: CancellationToken::new(),
             active: None,
             waiting,
@@ -75,9 +83,9 @@ impl Socket {
     }
 
     /// Serves it to its end.
-    pub(super) async fn serve(mut self, messages: AggregatedMessageStream, mut writer: JoinHandle<Written>) {
+    pub(super) async fn serve(mut self, mut messages: AggregatedMessageStream, mut writer: JoinHandle<Written>) {
         let opened = clock::instant();
-        let done = self.turn_messages(messages, &mut writer).await;
+        let done = self.turn_messages(&mut messages, &mut writer).await;
         // What still runs is left by itself; its presence decides what becomes of the turn.
         self.gone.cancel();
         let code = match &done {
@@ -91,11 +99,12 @@ impl Socket {
             Done::Gone => self.outbox.close_now(None),
         }
         let written = if writer.is_finished() { None } else { writer.await.ok() };
+        self.hang_up(&mut messages).await;
         let duration_ms = clock::instant().duration_since(opened).as_millis();
         info!(agent.id = %self.agent_id, close.code = code, written = ?written, duration_ms, "socket ended");
     }
 
-    async fn turn_messages(&mut self, mut messages: AggregatedMessageStream, writer: &mut JoinHandle<Written>) -> Done {
+    async fn turn_messages(&mut self, messages: &mut AggregatedMessageStream, writer: &mut JoinHandle<Written>) -> Done {
         let draining = self.state.draining.clone();
         let mut ticks = interval(self.state.options.ping());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -111,6 +120,24 @@ impl Socket {
             if let Err(done) = handled {
                 return done;
             }
+        }
+    }
+
+    /// Ends the connection once the close frame is on its way: the library would wait for the peer, which waits for us.
+    async fn hang_up(&self, messages: &mut AggregatedMessageStream) {
+        // The stream ends when the library has handed everything to the connection. What still comes in is passed over. After a
+        // fault it never ends; then the library's own wait is short enough.
+        let handed_over = tokio::time::timeout(HANG_UP_WITHIN, async {
+            loop {
+                match messages.recv().await {
+                    None => return true,
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) => return false,
+                }
+            }
+        });
+        if let (Ok(true), Some(cutter)) = (handed_over.await, &self.cutter) {
+            cutter.finish();
         }
     }
 
