@@ -1,6 +1,7 @@
 //! A tree as text: one line a node, children indented below their parent, the head marked. Over protocol nodes, so that tests and
 //! the command line draw the same. May not know the engine.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crate::ids::NodeId;
@@ -8,6 +9,15 @@ use crate::protocol::{NodeKind, Role, TreeNode};
 
 /// How much of a message a line shows, in characters.
 const TEXT_MAX: usize = 60;
+
+/// A node that is still to be drawn.
+struct Due<'a> {
+    node: &'a TreeNode,
+    /// What stands before it, and before what is below it.
+    mark: &'static str,
+    deeper: &'static str,
+    indent: usize,
+}
 
 /// Draws `nodes` (parents before children). A branch point indents its children; a chain stays in its column.
 ///
@@ -18,30 +28,39 @@ const TEXT_MAX: usize = 60;
 /// └─ e1 user: less  <- head
 /// ```
 pub fn draw(nodes: &[TreeNode], head: Option<&NodeId>) -> String {
+    let mut children: HashMap<Option<&NodeId>, Vec<&TreeNode>> = HashMap::new();
+    for node in nodes {
+        children.entry(node.parent_id.as_ref()).or_default().push(node);
+    }
     let mut out = String::new();
-    let roots = children(nodes, None);
     if head.is_none() {
         out.push_str("(empty path)  <- head\n");
     }
-    below(nodes, &roots, head, "", &mut out);
+    // The indent of the node that is drawn; those of its ancestors are the beginnings of it.
+    let mut indent = String::new();
+    let mut due: Vec<Due<'_>> = Vec::new();
+    add(&mut due, children.get(&None), 0);
+    while let Some(Due { node, mark, deeper, indent: before }) = due.pop() {
+        indent.truncate(before);
+        let head = if head == Some(&node.id) { "  <- head" } else { "" };
+        let _ = writeln!(out, "{indent}{mark}{}{head}", line(node));
+        indent.push_str(deeper);
+        add(&mut due, children.get(&Some(&node.id)), indent.len());
+    }
     out
 }
 
-fn children<'a>(nodes: &'a [TreeNode], parent: Option<&NodeId>) -> Vec<&'a TreeNode> {
-    nodes.iter().filter(|node| node.parent_id.as_ref() == parent).collect()
-}
-
-fn below(nodes: &[TreeNode], level: &[&TreeNode], head: Option<&NodeId>, indent: &str, out: &mut String) {
+/// Adds a level, so that its first node is drawn next.
+fn add<'a>(due: &mut Vec<Due<'a>>, level: Option<&Vec<&'a TreeNode>>, indent: usize) {
+    let level = level.map_or(&[][..], Vec::as_slice);
     let branching = level.len() > 1;
-    for (n, node) in level.iter().enumerate() {
-        let last = n + 1 == level.len();
-        let (mark, deeper) = match (branching, last) {
+    for (n, &node) in level.iter().enumerate().rev() {
+        let (mark, deeper) = match (branching, n + 1 == level.len()) {
             (false, _) => ("", ""),
             (true, false) => ("├─ ", "│  "),
             (true, true) => ("└─ ", "   "),
         };
-        let _ = writeln!(out, "{indent}{mark}{}{}", line(node), if head == Some(&node.id) { "  <- head" } else { "" });
-        below(nodes, &children(nodes, Some(&node.id)), head, &format!("{indent}{deeper}"), out);
+        due.push(Due { node, mark, deeper, indent });
     }
 }
 
@@ -58,4 +77,39 @@ fn line(node: &TreeNode) -> String {
     let calls: String = node.message.tool_calls.iter().map(|call| format!(" [{} {}]", call.id, call.function.name)).collect();
     let copy = node.copied_from.as_ref().map(|id| format!(" (copy of {id})")).unwrap_or_default();
     format!("{} {role}{copy}{}: {text}{calls}", node.id, if node.partial { " (partial)" } else { "" }).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::protocol::Message;
+
+    fn node(id: &str, parent: Option<&str>) -> TreeNode {
+        TreeNode {
+            id: id.into(),
+            parent_id: parent.map(NodeId::from),
+            kind: NodeKind::Message,
+            message: Arc::new(Message::text(Role::User, "x")),
+            created_at: 0,
+            partial: false,
+            copied_from: None,
+        }
+    }
+
+    #[test]
+    fn indents_where_it_branches() {
+        let nodes = [node("a", None), node("b", Some("a")), node("c", Some("a")), node("d", Some("b")), node("e", Some("b"))];
+        let drawing = "a user: x\n├─ b user: x\n│  ├─ d user: x\n│  └─ e user: x\n└─ c user: x  <- head\n";
+        assert_eq!(draw(&nodes, Some(&"c".into())), drawing);
+    }
+
+    #[test]
+    fn draws_deep_trees() {
+        let ids: Vec<String> = (0..100_000).map(|n| n.to_string()).collect();
+        let parents = std::iter::once(None).chain(ids.iter().map(|id| Some(id.as_str())));
+        let nodes: Vec<TreeNode> = ids.iter().zip(parents).map(|(id, parent)| node(id, parent)).collect();
+        assert_eq!(draw(&nodes, None).lines().count(), 100_001);
+    }
 }

@@ -12,7 +12,7 @@ use crate::protocol::{CallError, CallErrorKind, Code, Finish, Message, Role, Too
 const RECOVERIES_MAX: u32 = 2;
 /// The pause before the second attempt; it doubles with each.
 const PAUSE_MS: u64 = 500;
-/// The longest pause between attempts.
+/// The longest pause between attempts. A provider that asks for a longer one isn't asked again.
 const PAUSE_MS_MAX: u64 = 60_000;
 
 /// A finished reply.
@@ -37,8 +37,13 @@ pub fn call_finished(session: &Session, id: &CallId, attempt: u32, outcome: Resu
     writer.records
 }
 
+/// The running turn, when this version may go on with it.
+fn turn(session: &Session) -> Option<&Turn> {
+    session.turn.as_ref().filter(|_| session.newer.is_none())
+}
+
 fn running<'a>(session: &'a Session, id: &CallId, attempt: u32) -> Option<(&'a Turn, &'a Call)> {
-    let turn = session.turn.as_ref()?;
+    let turn = turn(session)?;
     let call = turn.call.as_ref().filter(|call| call.id == *id && call.attempt == attempt)?;
     Some((turn, call))
 }
@@ -75,10 +80,10 @@ fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished,
         return;
     }
     for asked in &calls {
-        undeclared(writer, asked);
+        undeclared(writer, call, asked);
     }
     if turn.calls < context.policy.calls_per_turn_max {
-        writer.next_call(turn);
+        writer.next_call(turn.id.clone());
     } else {
         let message = format!("the turn made {} model calls, the most that are allowed", turn.calls);
         writer.push(Body::TurnFailed(TurnFailed { turn_id: turn.id.clone(), code: Code::TooManyCalls, message }));
@@ -86,15 +91,16 @@ fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished,
 }
 
 /// Nobody declared the tool: the model reads so and goes on.
-fn undeclared(writer: &mut Writer<'_>, asked: &ToolCall) {
+fn undeclared(writer: &mut Writer<'_>, call: &Call, asked: &ToolCall) {
     let text = format!("There is no tool named {:?}.", asked.function.name);
     let message = Message { tool_call_id: Some(asked.id.clone()), error: Some(text.clone()), ..Message::text(Role::Tool, text) };
     let (id, parent) = (writer.fresh().into(), writer.parent.clone());
-    writer.node(MessageNew::plain(id, parent, message));
+    writer.node(MessageNew { hidden: call.hidden, ..MessageNew::plain(id, parent, message) });
 }
 
 fn fail(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: CallError, context: &Context) {
-    let again = error.kind.is_retryable() && call.attempt < context.policy.attempts + turn.recoveries;
+    let soon = error.retry_after_ms.unwrap_or(0) <= PAUSE_MS_MAX;
+    let again = soon && error.kind.is_retryable() && call.attempt < context.policy.attempts + turn.recoveries;
     let not_before = again.then(|| context.stamp.now + pause(call.attempt, &error, context.stamp.nonce));
     let failed = TurnFailed { turn_id: turn.id.clone(), code: error.kind.code(), message: error.message.clone() };
     writer.push(Body::CallFailed(CallFailed { call_id: call.id.clone(), attempt: call.attempt, hidden: call.hidden, error, not_before }));
@@ -108,7 +114,7 @@ fn pause(attempt: u32, error: &CallError, nonce: u128) -> Millis {
     let base = PAUSE_MS.saturating_mul(1 << attempt.saturating_sub(1).min(16));
     let chance = u64::try_from(nonce % 1000).unwrap_or(0);
     let doubled = base + base * chance / 2000;
-    doubled.max(error.retry_after_ms.unwrap_or(0)).min(PAUSE_MS_MAX)
+    doubled.min(PAUSE_MS_MAX).max(error.retry_after_ms.unwrap_or(0))
 }
 
 /// The pause before the next attempt is over.
@@ -125,18 +131,20 @@ pub fn wake(session: &Session, id: &CallId, attempt: u32, context: &Context) -> 
 /// Stops the running turn, or only if it is the one named.
 pub fn cancel(session: &Session, turn_id: Option<&TurnId>, context: &Context) -> Vec<Record> {
     let mut writer = Writer::new(session, context);
-    if let Some(turn) = session.turn.as_ref().filter(|turn| turn_id.is_none_or(|id| turn.id == *id)) {
+    if let Some(turn) = turn(session).filter(|turn| turn_id.is_none_or(|id| turn.id == *id)) {
         writer.cancel(turn, false);
     }
     writer.records
 }
 
-/// The process that ran the session's turn was lost: another attempt begins, or, after two, the turn fails.
+/// The process that ran the session's turn was lost: another attempt begins, or, after two, the turn fails. A turn that waits,
+/// for a pause or for results, lost nothing.
 pub fn recover(session: &Session, context: &Context) -> Vec<Record> {
     let mut writer = Writer::new(session, context);
-    let Some(turn) = &session.turn else { return writer.records };
+    let Some(turn) = turn(session) else { return writer.records };
     match &turn.call {
         Some(call) if call.retry_at.is_some() => {}
+        None if !session.tree.open_calls().is_empty() => {}
         Some(call) if turn.recoveries < RECOVERIES_MAX => {
             writer.push(Body::TurnRecovered(TurnRecovered { turn_id: turn.id.clone(), attempt: turn.recoveries + 1 }));
             writer.next_attempt(turn, call);

@@ -48,11 +48,6 @@ impl Chain {
         self.0[at as usize]
     }
 
-    /// How many members there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// The lowest member on the way up from `from` (itself included) that `fits`, where everything above a fitting one fits too.
     pub fn lowest(&self, from: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
         let mut at = from;
@@ -72,7 +67,12 @@ impl Chain {
         if link.depth <= depth {
             return above == below;
         }
-        link.parent == above || self.lowest(below, |at| self.link(at).depth <= depth) == Some(above)
+        link.parent == above || self.at_depth(below, depth) == above
+    }
+
+    /// The member at `depth` on the way from the root to `from`; `from` when that isn't so deep.
+    pub fn at_depth(&self, from: u32, depth: u32) -> u32 {
+        self.lowest(from, |at| self.link(at).depth <= depth).unwrap_or(from)
     }
 
     /// From `from` (itself included) up to the root.
@@ -95,11 +95,14 @@ mod tests {
                 let parent = if n == 0 || n % 17 == 0 { NONE } else { u32::try_from(parent.index(n)).unwrap() };
                 chain.push(parent);
             }
-            let count = u32::try_from(chain.len()).unwrap();
+            let count = u32::try_from(parents.len()).unwrap();
             for below in 0..count {
                 let way: Vec<u32> = chain.up(below).collect();
                 for above in 0..count {
                     prop_assert_eq!(chain.is_above(above, below), way.contains(&above));
+                }
+                for (depth, above) in way.iter().rev().enumerate() {
+                    prop_assert_eq!(chain.at_depth(below, u32::try_from(depth).unwrap()), *above);
                 }
             }
         }

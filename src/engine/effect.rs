@@ -14,7 +14,7 @@ pub enum Effect {
         /// From 1.
         attempt: u32,
     },
-    /// Wait, then give [`Input::Wake`](super::Input::Wake).
+    /// Wait, then [`wake`](super::wake()).
     Wake {
         /// Until when.
         at: Millis,
@@ -25,9 +25,10 @@ pub enum Effect {
     },
 }
 
-/// What a session wants done now.
+/// What a session wants done now. One that holds what a later version wrote is for that to go on with.
 pub fn wanted(session: &Session) -> Vec<Effect> {
-    let call = session.turn.as_ref().and_then(|turn| turn.call.as_ref());
+    let turn = session.turn.as_ref().filter(|_| session.newer.is_none());
+    let call = turn.and_then(|turn| turn.call.as_ref());
     let effect = call.map(|call| match call.retry_at {
         None => Effect::Call { id: call.id.clone(), attempt: call.attempt },
         Some(at) => Effect::Wake { at, id: call.id.clone(), attempt: call.attempt },

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::reading::Ix;
 use super::session::Session;
-use crate::protocol::{NodeKind, Role};
+use crate::protocol::NodeKind;
 
 /// A broken invariant, in words.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,10 +65,13 @@ pub fn check(session: &Session) -> Result<(), Broken> {
         if vertices != messages {
             return broken(format!("the reader view of {} has {messages} messages, its vertex {vertices}", tree.node(ix).id));
         }
-        let mut results = HashSet::new();
-        for on_path in tree.up(Some(ix)).map(|ix| tree.node(ix)).filter(|node| node.role == Role::Tool) {
-            if !results.insert(on_path.original) {
-                return broken(format!("the path of {} holds two results of one call", tree.node(ix).id));
+        let mut answered = HashSet::new();
+        for on_path in tree.up(Some(ix)) {
+            let result = tree.node(on_path).original;
+            if let Some(call) = tree.answers(result)
+                && !answered.insert(call)
+            {
+                return broken(format!("the path of {} holds two results of the call {call}", tree.node(ix).id));
             }
         }
     }

@@ -6,6 +6,7 @@ mod call;
 mod chain;
 mod effect;
 mod invariants;
+mod meaning;
 mod news;
 mod pages;
 mod prompt;
@@ -16,6 +17,7 @@ mod submit;
 mod tree;
 mod turn;
 mod view;
+mod walk;
 mod write;
 
 pub use call::{Finished, call_finished, cancel, recover, wake};

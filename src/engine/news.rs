@@ -5,11 +5,12 @@ use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 
+use super::meaning::{Meaning, Meant, meaning};
 use super::reading::{Ix, Name, Vertex};
 use super::tree::Tree;
-use super::view::{Meaning, News, View, meaning};
+use super::view::{News, View};
 use crate::ids::NodeId;
-use crate::protocol::{Code, Digest, Ignored, IgnoredReason, Message, Refusal, SameIdEdit};
+use crate::protocol::{Code, Digest, Ignored, IgnoredReason, Message, NodeKind, Refusal, SameIdEdit};
 
 fn ignored(index: usize, message: &Message, reason: IgnoredReason) -> Ignored {
     Ignored { index, id: message.id.clone(), reason }
@@ -55,7 +56,7 @@ impl<'a> Collector<'a> {
 
     /// Takes the view's message at `index`.
     pub(super) fn take(&mut self, index: usize, message: &Message, digest: Digest) -> Result<(), Refusal> {
-        let (found, differs) = meaning(self.tree, message, digest, self.same_id_edit);
+        let Meant { meaning: found, differs, .. } = meaning(self.tree, message, digest, self.same_id_edit);
         match found {
             Meaning::Known(name) => {
                 self.copy(name);
@@ -63,7 +64,7 @@ impl<'a> Collector<'a> {
                     self.ignored_edits.extend(message.id.clone());
                 }
             }
-            Meaning::Answer(reply) if self.is_there(reply) => self.results.push(index),
+            Meaning::Answer(reply) if self.tree.is_in(self.under, reply) => self.results.push(index),
             Meaning::Answer(_) => self.ignored.push(ignored(index, message, IgnoredReason::CallNotOpen)),
             Meaning::Passed(reason) => self.ignored.extend(reason.map(|reason| ignored(index, message, reason))),
             Meaning::New { edit_of } => {
@@ -75,28 +76,35 @@ impl<'a> Collector<'a> {
     }
 
     /// What is written: results of open calls (the first of each call wins), then the rest.
-    pub(super) fn drop_second_results(&mut self, view: &View) -> (Vec<usize>, Vec<News>) {
+    pub(super) fn finish(&mut self, view: &View) -> Result<(Vec<usize>, Vec<News>), Refusal> {
         let mut answered = HashSet::new();
         let (first, second): (Vec<usize>, Vec<usize>) = std::mem::take(&mut self.results)
             .into_iter()
             .partition(|&index: &usize| answered.insert(view.messages[index].tool_call_id.as_ref()));
         self.ignored.extend(second.into_iter().map(|index| ignored(index, &view.messages[index], IgnoredReason::CallNotOpen)));
-        (first, std::mem::take(&mut self.list))
+        for &index in &first {
+            let message = &view.messages[index];
+            if message.id.as_ref().is_some_and(|id| self.tree.known(id).is_none()) {
+                refuse_reserved(index, message, None)?;
+            }
+        }
+        Ok((first, std::mem::take(&mut self.list)))
     }
 
     /// Whether a name is in the reader view that is being written.
     fn is_there(&self, name: Name) -> bool {
-        let (own, more) = self.tree.places(name);
-        let readings = self.tree.readings();
-        self.written.contains(&name) || own.iter().chain(more).any(|&place| readings.extends(self.under, place))
+        self.written.contains(&name) || self.tree.is_in(self.under, name)
     }
 
-    /// A recorded message is copied, unless it is there already or has no node yet. A result brings the reply that asked for it.
+    /// A recorded message is copied, unless it is there already, has no node yet, or is for models only. A result brings the reply that asked for it.
     fn copy(&mut self, name: Name) {
         let Some(ix) = self.tree.named(name) else { return };
         let original = self.tree.node(ix).original;
-        let Some(shown) = self.tree.known(&self.tree.node(original).id) else { return };
-        if self.is_there(shown) || self.is_there(name) {
+        let node = self.tree.node(original);
+        let Some(shown) = self.tree.known(&node.id) else { return };
+        // What readers never see as a message isn't brought to light by a client that guesses its id.
+        let to_see = node.shown && node.kind == NodeKind::Message;
+        if !to_see || self.is_there(shown) || self.is_there(name) {
             return;
         }
         if let Some(reply) = self.reply_of(original) {
@@ -108,7 +116,7 @@ impl<'a> Collector<'a> {
 
     /// The name of the reply whose call this node answers.
     fn reply_of(&self, result: Ix) -> Option<Name> {
-        let reply = self.tree.answers(result)?;
-        self.tree.known(&self.tree.node(reply).id)
+        let called = self.tree.answers(result).and_then(|id| self.tree.call(id))?;
+        self.tree.known(&self.tree.node(called.reply).id)
     }
 }

@@ -24,7 +24,9 @@ pub fn messages(session: &Session) -> Result<Vec<Arc<Message>>, Ix> {
     let mut read = Vec::new();
     for ix in path(session) {
         match session.tree.node(ix).kind {
-            NodeKind::Message | NodeKind::Epoch => read.push(session.content(ix).ok_or(ix)?.clone()),
+            NodeKind::Message => read.push(session.content(ix).ok_or(ix)?.clone()),
+            // After a reset the epoch says nothing.
+            NodeKind::Epoch => read.extend(Some(session.content(ix).ok_or(ix)?.clone()).filter(|epoch| epoch.content.is_some())),
             NodeKind::Custom => {}
         }
     }

@@ -71,6 +71,16 @@ impl Readings {
         self.chain.link(vertex).depth
     }
 
+    /// The reader view that has one message more, `shown`.
+    pub fn child(&self, vertex: Vertex, shown: Name) -> Option<Vertex> {
+        self.below.get(&(vertex, shown)).copied()
+    }
+
+    /// The first `depth` messages of a reader view.
+    pub fn above(&self, vertex: Vertex, depth: u32) -> Vertex {
+        self.chain.at_depth(vertex, depth)
+    }
+
     /// The reader view without its last message.
     pub fn parent(&self, vertex: Vertex) -> Vertex {
         self.chain.link(vertex).parent

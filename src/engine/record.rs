@@ -249,6 +249,8 @@ pub struct Unknown {
     pub kind: String,
     /// Whether a session that holds it can't be served without understanding it.
     pub must_understand: bool,
+    /// The record as it was stored.
+    pub stored: Vec<u8>,
 }
 
 /// A stored record can't be read.
@@ -293,7 +295,7 @@ impl Record {
             Body::CallCompleted(data) => envelope("llm.call.completed", at, data),
             Body::CallFailed(data) => envelope("llm.call.failed", at, data),
             Body::CallVoided(data) => envelope("call.voided", at, data),
-            Body::Unknown(_) => unreachable!("records of later versions are read, never written"),
+            Body::Unknown(data) => data.stored.clone(),
         }
     }
 
@@ -301,7 +303,10 @@ impl Record {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let envelope: Envelope<'_> = serde_json::from_slice(bytes)?;
         let data = envelope.data.get();
-        let unknown = || Body::Unknown(Unknown { kind: envelope.r#type.to_string(), must_understand: envelope.must_understand });
+        let unknown = || {
+            let kind = envelope.r#type.to_string();
+            Body::Unknown(Unknown { kind, must_understand: envelope.must_understand, stored: bytes.to_vec() })
+        };
         let body = if envelope.v > VERSION {
             unknown()
         } else {

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use super::reading::Ix;
-use super::record::{Body, CallFailed, CallStarted, HeadMoved, MessageNew, Record, TurnStarted};
+use super::record::{Body, CallCompleted, CallFailed, CallStarted, CallVoided, HeadMoved, MessageNew, Record, TurnStarted};
 use super::tree::{Misfit, Tree};
 use super::turn::{Call, End, Known, Turn};
-use crate::ids::{AgentId, Millis, TurnId};
+use crate::ids::{AgentId, CallId, Millis, TurnId};
 use crate::protocol::Message;
+
+/// So many contents are always kept.
+const CONTENTS_MIN: usize = 256;
 
 /// One conversation, as its log makes it.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +35,8 @@ pub struct Session {
     /// A record of a later version that must be understood: the session is read only.
     pub newer: Option<String>,
     contents: HashMap<Ix, Arc<Message>, RandomState>,
+    /// How many contents may be in memory before those off the path leave it.
+    contents_max: usize,
 }
 
 /// The log doesn't make a session.
@@ -45,27 +50,28 @@ pub struct Corrupt {
 }
 
 impl Session {
-    /// Takes the next record of the log.
+    /// Takes the next record of the log. After one that isn't understood, what doesn't fit is no damage.
     pub fn evolve(&mut self, record: &Record) -> Result<(), Corrupt> {
         let seq = self.seq + 1;
-        self.apply(seq, record).map_err(|why| Corrupt { seq, why })?;
+        let applied = self.apply(record.at, seq, &record.body);
+        applied.or_else(|why| if self.newer.is_some() { Ok(()) } else { Err(Corrupt { seq, why }) })?;
         self.seq = seq;
         self.updated = record.at;
         Ok(())
     }
 
-    fn apply(&mut self, seq: u64, record: &Record) -> Result<(), String> {
-        match &record.body {
+    fn apply(&mut self, at: Millis, seq: u64, body: &Body) -> Result<(), String> {
+        match body {
             Body::SessionCreated(data) => self.agent_id = Some(data.agent_id.clone()),
-            Body::MessageNew(data) => self.add(seq, record.at, data).map_err(|misfit| misfit.to_string())?,
+            Body::MessageNew(data) => self.add(seq, at, data).map_err(|misfit| misfit.to_string())?,
             Body::HeadMoved(data) => self.move_head(data)?,
-            Body::TurnStarted(data) => self.start(seq, record.at, data)?,
+            Body::TurnStarted(data) => self.start(at, data)?,
             Body::TurnCompleted(data) => self.end(&data.turn_id, End::Completed)?,
             Body::TurnFailed(data) => self.end(&data.turn_id, End::Failed { code: data.code, message: data.message.clone() })?,
             Body::TurnCancelled(data) => self.end(&data.turn_id, End::Cancelled)?,
             Body::TurnRecovered(data) => self.running(&data.turn_id)?.recoveries = data.attempt,
             Body::CallStarted(data) => self.start_call(data)?,
-            Body::CallCompleted(_) | Body::CallVoided(_) => self.turn.as_mut().ok_or("no turn runs")?.call = None,
+            Body::CallCompleted(CallCompleted { call_id, .. }) | Body::CallVoided(CallVoided { call_id, .. }) => self.end_call(call_id)?,
             Body::CallFailed(data) => self.fail_call(data)?,
             Body::Unknown(data) => {
                 if data.must_understand {
@@ -100,7 +106,7 @@ impl Session {
         Ok(())
     }
 
-    fn start(&mut self, seq: u64, at: Millis, started: &TurnStarted) -> Result<(), String> {
+    fn start(&mut self, at: Millis, started: &TurnStarted) -> Result<(), String> {
         if let Some(turn) = &self.turn {
             return Err(format!("turn {} starts while turn {} runs", started.turn_id, turn.id));
         }
@@ -109,7 +115,7 @@ impl Session {
             id: started.turn_id.clone(),
             agent_id: started.agent_id.clone(),
             started_at: at,
-            first_seq: seq,
+            began: self.tree.vertex(self.head),
             client: started.client.clone(),
             call: None,
             calls: 0,
@@ -154,13 +160,25 @@ impl Session {
         Ok(())
     }
 
-    fn fail_call(&mut self, failed: &CallFailed) -> Result<(), String> {
-        let turn = self.turn.as_mut().ok_or("no turn runs")?;
-        match (&mut turn.call, failed.not_before) {
-            (Some(call), Some(retry_at)) => call.retry_at = Some(retry_at),
-            (call, _) => *call = None,
+    fn end_call(&mut self, id: &CallId) -> Result<(), String> {
+        self.calling(id)?;
+        if let Some(turn) = &mut self.turn {
+            turn.call = None;
         }
         Ok(())
+    }
+
+    fn fail_call(&mut self, failed: &CallFailed) -> Result<(), String> {
+        match failed.not_before {
+            Some(retry_at) => self.calling(&failed.call_id)?.retry_at = Some(retry_at),
+            None => self.end_call(&failed.call_id)?,
+        }
+        Ok(())
+    }
+
+    fn calling(&mut self, id: &CallId) -> Result<&mut Call, String> {
+        let call = self.turn.as_mut().and_then(|turn| turn.call.as_mut());
+        call.filter(|call| call.id == *id).ok_or_else(|| format!("call {id} doesn't run"))
     }
 
     /// A node's content, under its own id, when it is in memory. Copies have their original's.
@@ -182,9 +200,9 @@ impl Session {
         }
     }
 
-    /// Contents off the active path leave memory, once they outnumber it.
+    /// Contents that are neither on the active path nor in what readers see there leave memory, once they outnumber those.
     fn forget(&mut self) {
-        if self.contents.len() <= 2 * self.tree.path_len(self.head) + 256 {
+        if self.contents.len() <= self.contents_max.max(CONTENTS_MIN) {
             return;
         }
         let tree = &self.tree;
@@ -195,6 +213,7 @@ impl Session {
                 kept.insert(original, content);
             }
         }
+        self.contents_max = 2 * kept.len();
         self.contents = kept;
     }
 }

@@ -4,6 +4,7 @@ use super::Context;
 use super::reading::Ix;
 use super::record::{Body, HeadMoved, Record, SessionCreated, TurnCompleted, TurnStarted};
 use super::session::Session;
+use super::tree::Tree;
 use super::turn::Turn;
 use super::view::{News, Reconciled, View, reconcile};
 use super::write::Writer;
@@ -100,8 +101,8 @@ fn known_turn(session: &Session, id: &SessionId, submit: &Submit) -> Result<Opti
 /// The running turn, when this view leaves it. With news, or on the turn's own nodes, the submit is refused instead.
 fn leaves_running<'a>(session: &'a Session, found: &Reconciled) -> Result<Option<&'a Turn>, Refusal> {
     let Some(turn) = &session.turn else { return Ok(None) };
-    let own = |ix: Ix| session.tree.node(ix).seq >= turn.first_seq;
-    let stays = found.landing == session.head || found.landing.is_some_and(own);
+    let (readings, at) = (session.tree.readings(), session.tree.vertex(found.landing));
+    let stays = readings.extends(session.tree.vertex(session.head), at) && readings.extends(at, turn.began);
     if found.news.is_empty() && !stays {
         return Ok(Some(turn));
     }
@@ -131,9 +132,19 @@ fn reply_due(session: &Session, submit: &Submit, found: &Reconciled) -> Result<b
         Some(News::Message { index, .. }) => Some(submit.view.messages[*index].role),
         Some(News::Result(_)) => Some(Role::Tool),
         Some(News::Copy(ix)) => Some(tree.node(*ix).role),
-        None => tree.reader_up(found.landing).map(|ix| tree.node(ix)).find(|node| node.kind == NodeKind::Message).map(|node| node.role),
+        None => return Ok(reply_due_at(tree, found.landing)),
     };
     Ok(matches!(role, Some(Role::User | Role::Tool)))
+}
+
+/// Whether the last message that a reader sees at a node asks for a reply.
+fn reply_due_at(tree: &Tree, landing: Option<Ix>) -> bool {
+    let last = tree.reader_up(landing).find(|&ix| tree.node(ix).kind == NodeKind::Message);
+    last.is_some_and(|ix| match tree.node(ix).role {
+        Role::User => true,
+        Role::Tool => tree.completes(tree.vertex(landing), tree.node(ix).original),
+        Role::Assistant | Role::System | Role::Developer | Role::Reasoning | Role::Activity => false,
+    })
 }
 
 fn write(writer: &mut Writer<'_>, session: &Session, submit: &Submit, found: &Reconciled, turn_id: &TurnId, reply: bool) {

@@ -86,8 +86,10 @@ pub struct Tree {
     named: Vec<Named>,
     calls: HashMap<ToolCallId, Called, RandomState>,
     open: Vec<ToolCallId>,
-    /// Of a result: the reply whose call it answers.
-    answers: HashMap<Ix, Ix, RandomState>,
+    /// Of a reply: the calls that it asks for.
+    asks: HashMap<Ix, Vec<ToolCallId>, RandomState>,
+    /// Of a result: the call that it answers.
+    answers: HashMap<Ix, ToolCallId, RandomState>,
     edits: HashMap<(Name, Digest), Name, RandomState>,
 }
 
@@ -96,6 +98,7 @@ impl Tree {
     pub fn add(&mut self, seq: u64, at: Millis, new: &MessageNew) -> Result<Ix, Misfit> {
         let parent = self.resolve(&new.id, new.parent.as_ref())?;
         let original = self.resolve(&new.id, new.copied_from.as_ref())?;
+        let original = self.nodes.get(original as usize).map_or(NONE, |copied| copied.original);
         let reads_as = self.resolve(&new.id, new.reads_as.as_ref().and_then(Option::as_ref))?;
         let (role, digest) = match (&new.message, self.nodes.get(original as usize)) {
             (Some(message), _) => (message.role, message.digest()),
@@ -126,8 +129,8 @@ impl Tree {
             role,
             kind: new.kind,
             shown,
-            partial: new.partial,
-            landing: self.is_landing(parent, new.kind),
+            partial: new.partial || self.nodes.get(original as usize).is_some_and(|original| original.partial),
+            landing: new.kind != NodeKind::Custom || self.is_finished_reply(vertex),
             reads_empty: new.reads_as == Some(None),
         };
         self.named[name as usize].node = ix;
@@ -160,31 +163,31 @@ impl Tree {
         vertex
     }
 
-    /// Custom nodes come along only after a finished reply.
-    fn is_landing(&self, parent: Ix, kind: NodeKind) -> bool {
-        kind != NodeKind::Custom
-            || self.nodes.get(parent as usize).is_some_and(|parent| match parent.kind {
-                NodeKind::Custom => parent.landing,
-                NodeKind::Message => parent.role == Role::Assistant && !parent.partial,
-                NodeKind::Epoch => false,
-            })
+    /// Whether a reader view ends with a reply that is whole. Only after such a one custom nodes come along.
+    fn is_finished_reply(&self, vertex: Vertex) -> bool {
+        let last = self.named.get(self.readings.shown(vertex) as usize).and_then(|named| self.nodes.get(named.node as usize));
+        last.is_some_and(|last| last.role == Role::Assistant && !last.partial)
     }
 
     fn add_calls(&mut self, ix: Ix, new: &MessageNew) {
         let Some(message) = &new.message else { return };
         for call in &message.tool_calls {
+            if self.calls.contains_key(&call.id) {
+                continue;
+            }
             let called = Called { reply: ix, result: None, open: !new.partial };
             if called.open {
                 self.open.push(call.id.clone());
             }
-            self.calls.entry(call.id.clone()).or_insert(called);
+            self.calls.insert(call.id.clone(), called);
+            self.asks.entry(ix).or_default().push(call.id.clone());
         }
-        if let (Role::Tool, Some(id)) = (message.role, &message.tool_call_id) {
-            if let Some(called) = self.calls.get_mut(id) {
-                called.result.get_or_insert(ix);
-                called.open = false;
-                self.answers.insert(ix, called.reply);
-            }
+        if let (Role::Tool, Some(id)) = (message.role, &message.tool_call_id)
+            && let Some(called) = self.calls.get_mut(id)
+        {
+            called.result.get_or_insert(ix);
+            called.open = false;
+            self.answers.insert(ix, id.clone());
             self.open.retain(|open| open != id);
         }
     }
@@ -209,10 +212,15 @@ impl Tree {
         name
     }
 
-    /// From now on `old`, which never became a node, stands for what `new` stands for.
+    /// From now on `old`, which never became a node, and what it was another id of, stand for what `new` stands for.
     pub fn rename(&mut self, old: &NodeId, new: &NodeId) {
-        let name = self.name(new);
-        self.names.insert(old.clone(), name);
+        let name = self.name(old);
+        if let Some(&taken) = self.names.get(new) {
+            self.names.insert(old.clone(), taken);
+            return;
+        }
+        self.names.insert(new.clone(), name);
+        self.named[name as usize].id = new.clone();
     }
 
     /// The name of a known id.
@@ -239,6 +247,18 @@ impl Tree {
     pub fn places(&self, name: Name) -> (Option<Vertex>, &[Vertex]) {
         let named = &self.named[name as usize];
         (self.nodes.get(named.node as usize).map(|node| node.vertex), &named.more)
+    }
+
+    /// The place of a name in the reader view `vertex`.
+    pub fn place_in(&self, vertex: Vertex, name: Name) -> Option<Vertex> {
+        let (own, more) = self.places(name);
+        let mut places = own.into_iter().chain(more.iter().copied()).filter(|&place| place != EMPTY);
+        places.find(|&place| self.readings.extends(vertex, place))
+    }
+
+    /// Whether a name stands in the reader view `vertex`.
+    pub fn is_in(&self, vertex: Vertex, name: Name) -> bool {
+        self.place_in(vertex, name).is_some()
     }
 
     /// What an edit that was sent under a recorded id is called.
@@ -296,9 +316,20 @@ impl Tree {
         self.calls.get(id)
     }
 
-    /// The reply whose call the result `ix` answers.
-    pub fn answers(&self, ix: Ix) -> Option<Ix> {
-        self.answers.get(&ix).copied()
+    /// The call that the result `ix` answers.
+    pub fn answers(&self, ix: Ix) -> Option<&ToolCallId> {
+        self.answers.get(&ix)
+    }
+
+    /// Whether the reader view `vertex` holds a result for each call of the reply that the result `ix` belongs to. A call that
+    /// ended without one counts as answered.
+    pub fn completes(&self, vertex: Vertex, ix: Ix) -> bool {
+        let reply = self.answers(ix).and_then(|id| self.calls.get(id)).map(|called| called.reply);
+        let asked = reply.and_then(|reply| self.asks.get(&reply));
+        asked.into_iter().flatten().filter_map(|id| self.calls.get(id)).all(|called| match called.result {
+            Some(result) => self.known(&self.node(result).id).is_some_and(|name| self.is_in(vertex, name)),
+            None => !called.open,
+        })
     }
 
     /// Calls whose results may still come.
@@ -306,15 +337,13 @@ impl Tree {
         &self.open
     }
 
-    /// Where a view whose last match is `vertex` lands: the deepest twin on the way to `head`, else the newest.
+    /// Where a view whose last match is `vertex` lands: the deepest twin on the way to `head`, else the newest. The empty reader
+    /// view has twins on the way only: else it is the empty path.
     pub fn land(&self, vertex: Vertex, head: Option<Ix>) -> Option<Ix> {
-        if vertex == EMPTY {
-            return None;
-        }
         let depth = self.readings.depth(vertex);
         let on_path = head.and_then(|head| self.chain.lowest(head, |ix| self.readings.depth(self.node(ix).vertex) <= depth));
         let twin = self.up(on_path).take_while(|&ix| self.node(ix).vertex == vertex).find(|&ix| self.node(ix).landing);
-        twin.or_else(|| self.readings.newest(vertex))
+        twin.or_else(|| self.readings.newest(vertex).filter(|_| vertex != EMPTY))
     }
 
     /// The nodes that a reader sees on the way to a node, last first: originals in the place of copies, custom nodes included.

@@ -1,5 +1,6 @@
 //! Turns: the one that runs, and what is kept of those that ended.
 
+use super::reading::Vertex;
 use crate::ids::{AgentId, CallId, Millis, NodeId, TurnId};
 use crate::protocol::{Client, Code, Digest};
 
@@ -12,8 +13,8 @@ pub struct Turn {
     pub agent_id: AgentId,
     /// Since when.
     pub started_at: Millis,
-    /// Position of its first record: nodes from there on are its own.
-    pub first_seq: u64,
+    /// The reader view that it answers: what stands between that and the head's is its own.
+    pub began: Vertex,
     /// What the client offers.
     pub client: Client,
     /// Its model call.

@@ -4,7 +4,7 @@ use super::record::{Body, CallStarted, CallVoided, MessageNew, Record, TurnCance
 use super::session::Session;
 use super::turn::{Call, Turn};
 use super::{Context, News, View};
-use crate::ids::{CallId, NodeId};
+use crate::ids::{CallId, NodeId, TurnId};
 use crate::protocol::{Content, Message, Part, PartKind, Role};
 
 /// Records in the making.
@@ -68,14 +68,13 @@ impl<'a> Writer<'a> {
     pub(super) fn start(&mut self, started: TurnStarted) {
         let turn_id = started.turn_id.clone();
         self.push(Body::TurnStarted(Box::new(started)));
-        let (call_id, reply_id) = (CallId::from(self.fresh()), NodeId::from(self.fresh()));
-        self.push(Body::CallStarted(CallStarted { turn_id, call_id, attempt: 1, reply_id, hidden: false }));
+        self.next_call(turn_id);
     }
 
     /// Begins a turn's next call.
-    pub(super) fn next_call(&mut self, turn: &Turn) {
+    pub(super) fn next_call(&mut self, turn_id: TurnId) {
         let (call_id, reply_id) = (CallId::from(self.fresh()), NodeId::from(self.fresh()));
-        self.push(Body::CallStarted(CallStarted { turn_id: turn.id.clone(), call_id, attempt: 1, reply_id, hidden: false }));
+        self.push(Body::CallStarted(CallStarted { turn_id, call_id, attempt: 1, reply_id, hidden: false }));
     }
 
     /// Begins another attempt of a call.
@@ -93,7 +92,7 @@ impl<'a> Writer<'a> {
     /// Stops the running turn: what readers saw of its reply is kept, and its call is nobody's any more.
     pub(super) fn cancel(&mut self, turn: &Turn, aside: bool) {
         if let Some(call) = &turn.call {
-            if let Some(message) = self.context.written.clone().and_then(kept) {
+            if let Some(message) = self.context.written.clone().filter(|_| !call.hidden).and_then(kept) {
                 let parent = self.parent.clone();
                 let new = MessageNew {
                     partial: true,

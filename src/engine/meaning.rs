@@ -1,0 +1,90 @@
+//! What a message of a view is, before its place is asked: by its id, or a result by its call; never by what it says.
+
+use super::reading::{Ix, Name};
+use super::tree::Tree;
+use crate::ids::NodeId;
+use crate::protocol::{Digest, IgnoredReason, Message, Role, SameIdEdit};
+
+/// What a message is.
+pub(super) enum Meaning {
+    /// It stands for a recorded name.
+    Known(Name),
+    /// It answers an open call of the reply that has this name.
+    Answer(Name),
+    /// It is passed over; a reason is worth telling.
+    Passed(Option<IgnoredReason>),
+    /// A client wrote it. `edit_of`: under a recorded id.
+    New {
+        /// What it edits under the same id.
+        edit_of: Option<Name>,
+    },
+}
+
+/// A meaning, and how it was found.
+pub(super) struct Meant {
+    /// What the message is.
+    pub(super) meaning: Meaning,
+    /// Whether it is a user message that says something else than the recorded one.
+    pub(super) differs: bool,
+    /// Whether its own id is a known one.
+    pub(super) id_known: bool,
+    /// Whether its own id is the name that it stands for.
+    pub(super) by_id: bool,
+}
+
+/// What `message` is.
+pub(super) fn meaning(tree: &Tree, message: &Message, digest: Digest, same_id_edit: SameIdEdit) -> Meant {
+    let known = message.id.as_ref().and_then(|id| tree.known(id));
+    let (meaning, differs) = match message.role {
+        Role::User => known.map_or((Meaning::New { edit_of: None }, false), |name| of_user(tree, name, digest, same_id_edit)),
+        Role::Assistant => match known.or_else(|| parent_named_by_call(tree, message)) {
+            Some(name) => (Meaning::Known(name), false),
+            None => (Meaning::Passed(Some(IgnoredReason::NotFromClients)), false),
+        },
+        Role::Tool => (of_result(tree, message, known), false),
+        Role::System | Role::Developer => (Meaning::Passed(Some(IgnoredReason::Instructions)), false),
+        Role::Reasoning => (Meaning::Passed(reasoning_of_nobody(tree, message).then_some(IgnoredReason::NotFromClients)), false),
+        Role::Activity => (Meaning::Passed(known.is_none().then_some(IgnoredReason::NotFromClients)), false),
+    };
+    let by_id = matches!(meaning, Meaning::Known(name) if known == Some(name));
+    Meant { meaning, differs, id_known: known.is_some(), by_id }
+}
+
+/// Ids decide, unless edits under the same id are taken. The flag: it says something else than the recorded message.
+fn of_user(tree: &Tree, name: Name, digest: Digest, same_id_edit: SameIdEdit) -> (Meaning, bool) {
+    let differs = tree.named(name).is_some_and(|ix| tree.node(ix).role == Role::User && tree.node(ix).digest != digest);
+    match (differs, same_id_edit) {
+        (false, _) => (Meaning::Known(name), false),
+        (true, SameIdEdit::Ignore) => (Meaning::Known(name), true),
+        (true, SameIdEdit::Fork) => match tree.edit(name, digest) {
+            Some(edit) => (Meaning::Known(edit), false),
+            None => (Meaning::New { edit_of: Some(name) }, false),
+        },
+    }
+}
+
+/// Results go by their call, before their id.
+fn of_result(tree: &Tree, message: &Message, known: Option<Name>) -> Meaning {
+    let named = |ix: Ix| tree.known(&tree.node(ix).id);
+    let Some(called) = message.tool_call_id.as_ref().and_then(|id| tree.call(id)) else {
+        return known.map_or(Meaning::Passed(Some(IgnoredReason::CallNotOpen)), Meaning::Known);
+    };
+    match (called.result.and_then(named), called.open, named(called.reply)) {
+        (Some(result), _, _) => Meaning::Known(result),
+        (None, true, Some(reply)) => Meaning::Answer(reply),
+        (None, _, _) => Meaning::Passed(Some(IgnoredReason::CallNotOpen)),
+    }
+}
+
+/// Some clients make up an assistant message that has its call's id.
+fn parent_named_by_call(tree: &Tree, message: &Message) -> Option<Name> {
+    let id = message.id.as_ref()?;
+    let called = tree.call(&id.as_str().into())?;
+    tree.known(&tree.node(called.reply).id)
+}
+
+/// Whether a reasoning message belongs to no reply that is known here.
+fn reasoning_of_nobody(tree: &Tree, message: &Message) -> bool {
+    let reply = message.id.as_ref().and_then(|id| id.as_str().rsplit_once(":reasoning")).map(|(reply, _)| NodeId::from(reply));
+    message.id.is_some() && reply.is_none_or(|reply| tree.known(&reply).is_none())
+}

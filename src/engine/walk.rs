@@ -1,0 +1,211 @@
+//! The walk along a view: which reader views fit what the client holds. Reads the index only; a step costs the same in every tree.
+
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+
+use super::meaning::{Meaning, Meant, meaning};
+use super::reading::{EMPTY, Ix, Name, Vertex};
+use super::tree::Tree;
+use crate::ids::NodeId;
+use crate::protocol::{Digest, Ignored, Message, SameIdEdit};
+
+/// The most reader views that a walk keeps.
+const CANDIDATES_MAX: usize = 16;
+/// The most copies of a message, the newest, that are tried at a gap.
+const COPIES_MAX: usize = 256;
+/// The most ids of implied messages that are reported.
+const IMPLIED_MAX: usize = 100;
+
+/// What one message did to the walk.
+pub(super) enum Step {
+    /// It is the next one, by its own id.
+    On,
+    /// It was passed over, or found by something else than its id.
+    Over {
+        /// Whether its id is a known one.
+        id_known: bool,
+    },
+    /// The news begins with it.
+    News,
+}
+
+/// What a name did to the walk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Onward,
+    Over,
+    Nowhere,
+}
+
+/// A step over messages that the view doesn't name, or one with several that fit.
+struct Gap {
+    before: Vec<Vertex>,
+    after: Vec<Vertex>,
+}
+
+/// The reader views that fit so far, best first.
+pub(super) struct Walk<'a> {
+    tree: &'a Tree,
+    head: Vertex,
+    same_id_edit: SameIdEdit,
+    fits: Vec<Vertex>,
+    gaps: Vec<Gap>,
+    /// Names that came later than their place.
+    late: Vec<Name>,
+    /// Whether any message had a place.
+    pub(super) matched: bool,
+    /// Results of open calls, by index.
+    pub(super) results: Vec<usize>,
+    pub(super) ignored: Vec<Ignored>,
+    pub(super) ignored_edits: Vec<NodeId>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(tree: &'a Tree, head: Option<Ix>, same_id_edit: SameIdEdit) -> Self {
+        Self {
+            tree,
+            head: tree.vertex(head),
+            same_id_edit,
+            fits: vec![EMPTY],
+            gaps: Vec::new(),
+            late: Vec::new(),
+            matched: false,
+            results: Vec::new(),
+            ignored: Vec::new(),
+            ignored_edits: Vec::new(),
+        }
+    }
+
+    /// Where the walk is: the best that fits.
+    pub(super) fn at(&self) -> Vertex {
+        self.fits[0]
+    }
+
+    /// Takes one message.
+    pub(super) fn step(&mut self, index: usize, message: &Message, digest: Digest) -> Step {
+        let Meant { meaning: found, differs, id_known, by_id } = meaning(self.tree, message, digest, self.same_id_edit);
+        let fit = match found {
+            Meaning::Known(name) => self.follow(name),
+            Meaning::Answer(reply) => {
+                let fit = self.follow(reply);
+                if fit != Fit::Nowhere {
+                    self.results.push(index);
+                }
+                fit
+            }
+            Meaning::Passed(reason) => {
+                self.ignored.extend(reason.map(|reason| Ignored { index, id: message.id.clone(), reason }));
+                Fit::Over
+            }
+            Meaning::New { .. } => Fit::Nowhere,
+        };
+        if differs && fit != Fit::Nowhere {
+            self.ignored_edits.extend(message.id.clone());
+        }
+        match fit {
+            Fit::Onward if by_id => Step::On,
+            Fit::Onward | Fit::Over => Step::Over { id_known },
+            Fit::Nowhere => Step::News,
+        }
+    }
+
+    /// Goes on to a name's place, or passes over it where it was walked already or has no place yet.
+    fn follow(&mut self, name: Name) -> Fit {
+        let tree = self.tree;
+        let readings = tree.readings();
+        let (own, more) = tree.places(name);
+        if let (Some(place), [], [at]) = (own, more, self.fits.as_mut_slice())
+            && place != EMPTY
+            && readings.parent(place) == *at
+        {
+            *at = place;
+            self.matched = true;
+            return Fit::Onward;
+        }
+        if own.is_none_or(|place| place == EMPTY) && more.is_empty() {
+            return Fit::Over;
+        }
+        let mut fits: Vec<Vertex> = self.onward(name, own, more);
+        let onward = !fits.is_empty();
+        let holds = |at: Vertex| tree.is_in(at, name);
+        if !onward || self.fits.len() > 1 {
+            fits.extend(self.fits.iter().copied().filter(|&at| holds(at)));
+        }
+        if fits.is_empty() {
+            return Fit::Nowhere;
+        }
+        if !onward {
+            self.late.push(name);
+        }
+        self.go(fits);
+        if onward { Fit::Onward } else { Fit::Over }
+    }
+
+    /// The places of a name that extend what fits: of many copies the next ones and the newest.
+    fn onward(&self, name: Name, own: Option<Vertex>, more: &[Vertex]) -> Vec<Vertex> {
+        let readings = self.tree.readings();
+        let onward = |place: Vertex| self.fits.iter().any(|&at| place != at && readings.extends(place, at));
+        let newest = &more[more.len().saturating_sub(COPIES_MAX)..];
+        let mut found: Vec<Vertex> = own.into_iter().chain(newest.iter().copied()).filter(|&place| onward(place)).collect();
+        if newest.len() < more.len() {
+            let shown = own.map_or(name, |place| readings.shown(place));
+            found.extend(self.fits.iter().filter_map(|&at| readings.child(at, shown)));
+        }
+        found
+    }
+
+    fn go(&mut self, mut fits: Vec<Vertex>) {
+        let readings = self.tree.readings();
+        if fits.len() > 1 {
+            // By the age of the reader view, not of its newest node: compaction adds twins, and must not change what is chosen.
+            fits.sort_unstable_by_key(|&place| std::cmp::Reverse((readings.extends(self.head, place), place)));
+            fits.dedup();
+            fits.truncate(CANDIDATES_MAX);
+        }
+        let next = |&place: &Vertex| self.fits.contains(&readings.parent(place)) || self.fits.contains(&place);
+        let plain = fits.len() == 1 && fits.iter().all(next);
+        let before = std::mem::replace(&mut self.fits, fits);
+        if self.matched && !plain {
+            self.gaps.push(Gap { before, after: self.fits.clone() });
+        }
+        self.matched = true;
+    }
+
+    /// What the view leaves out between the messages that it names, in order: at most 100 ids, and how many in all.
+    pub(super) fn implied(&self) -> (Vec<NodeId>, usize) {
+        let readings = self.tree.readings();
+        let end = self.at();
+        let gaps: Vec<(u32, u32)> = self.gaps.iter().filter_map(|gap| self.left_out(gap, end)).collect();
+        if gaps.is_empty() {
+            return (Vec::new(), 0);
+        }
+        let late: HashSet<Vertex, RandomState> = self.late.iter().filter_map(|&name| self.tree.place_in(end, name)).collect();
+        let in_gap = |place: &&Vertex| {
+            let depth = readings.depth(**place);
+            gaps.get(gaps.partition_point(|&(_, last)| last < depth)).is_some_and(|&(first, _)| first <= depth)
+        };
+        let left_out: usize = gaps.iter().map(|&(first, last)| (last - first + 1) as usize).sum();
+        let count = left_out - late.iter().filter(in_gap).count();
+        let mut ids = Vec::new();
+        for (first, last) in gaps {
+            let most = u32::try_from(IMPLIED_MAX - ids.len() + late.len()).unwrap_or(u32::MAX);
+            let taken = (last - first + 1).min(most);
+            let mut between: Vec<Vertex> = readings.up(readings.above(end, first + taken - 1)).take(taken as usize).collect();
+            between.reverse();
+            let shown = between.iter().filter(|place| !late.contains(place)).map(|&place| readings.shown(place));
+            ids.extend(shown.take(IMPLIED_MAX - ids.len()).map(|name| self.tree.name_id(name).clone()));
+        }
+        (ids, count)
+    }
+
+    /// The first and last depth of what a gap leaves out on the way to `end`.
+    fn left_out(&self, gap: &Gap, end: Vertex) -> Option<(u32, u32)> {
+        let readings = self.tree.readings();
+        let lower = gap.after.iter().copied().find(|&place| readings.extends(end, place))?;
+        let uppers = gap.before.iter().copied().filter(|&at| readings.extends(lower, at));
+        let upper = uppers.map(|at| readings.depth(at)).max()?;
+        let last = readings.depth(lower).checked_sub(1)?;
+        (upper < last).then_some((upper + 1, last))
+    }
+}
