@@ -59,7 +59,6 @@ pub(super) struct Function {
 
 /// Tokens.
 #[derive(Debug, Default, Deserialize)]
-#[expect(clippy::struct_field_names, reason = "the names are the wire's")]
 pub(super) struct Usage {
     pub prompt_tokens: Option<u64>,
     pub completion_tokens: Option<u64>,

@@ -79,15 +79,13 @@ impl Reply {
     fn ended(&mut self) {
         let mut chunks = VecDeque::new();
         let rest = self.decoder.finish().ok().flatten();
-        let progress = rest.map(|event| self.translator.read(event.name, event.data, &mut chunks));
-        match progress {
-            Some(Err(error)) if error.kind != CallErrorKind::Nonsense => self.fail(error),
-            Some(Err(_)) => self.finish(false),
+        match rest.map(|event| self.translator.read(event.name, event.data, &mut chunks)) {
             Some(Ok(progress)) => {
                 self.chunks.append(&mut chunks);
                 self.finish(progress == Progress::Done);
             }
-            None => self.finish(false),
+            Some(Err(error)) if error.kind != CallErrorKind::Nonsense => self.fail(error),
+            Some(Err(_)) | None => self.finish(false),
         }
     }
 

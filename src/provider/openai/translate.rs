@@ -63,7 +63,7 @@ impl Translator {
             self.model = serde_json::from_str(model.get()).ok();
         }
         if let Some(usage) = event.usage {
-            self.usage = Some(self.reported(usage));
+            self.usage = Some(reported(usage));
         }
         for choice in event.choices.into_iter().filter(|choice| choice.index == 0) {
             self.choice(choice, chunks)?;
@@ -97,16 +97,6 @@ impl Translator {
             return Err(nonsense("a tool call has no name".to_owned()));
         }
         Ok(finish)
-    }
-
-    fn reported(&self, usage: event::Usage) -> Usage {
-        Usage {
-            input_tokens: usage.prompt_tokens,
-            output_tokens: usage.completion_tokens,
-            cached_input_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens),
-            reasoning_tokens: usage.completion_tokens_details.and_then(|details| details.reasoning_tokens),
-            model: None,
-        }
     }
 
     fn choice(&mut self, choice: Choice, chunks: &mut VecDeque<Chunk>) -> Result<(), CallError> {
@@ -178,6 +168,16 @@ impl Translator {
             (None, None) => calls.iter().rposition(|call| !(has_name && call.is_named)).filter(|&at| at + 1 == calls.len()),
         };
         found.unwrap_or(calls.len())
+    }
+}
+
+fn reported(usage: event::Usage) -> Usage {
+    Usage {
+        input_tokens: usage.prompt_tokens,
+        output_tokens: usage.completion_tokens,
+        cached_input_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens),
+        reasoning_tokens: usage.completion_tokens_details.and_then(|details| details.reasoning_tokens),
+        model: None,
     }
 }
 

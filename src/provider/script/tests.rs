@@ -183,7 +183,7 @@ async fn pace_is_kept_on_average() {
         watch.read()
     };
     assert_eq!(took("slow").await, Duration::from_millis(580));
-    assert!((Duration::from_millis(1000)..Duration::from_millis(1003)).contains(&took("fast").await));
+    assert!((Duration::from_secs(1)..Duration::from_millis(1003)).contains(&took("fast").await));
 }
 
 /// Virtual time, without reading a clock: how far a deadline has moved away.

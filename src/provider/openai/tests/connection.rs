@@ -46,12 +46,8 @@ async fn failure_of(answer: Vec<Step>) -> CallError {
     failure(&provider(&upstream.base_url)).await
 }
 
-fn hello() -> Result<Chunk, CallError> {
-    Ok(Chunk::Text("hello".to_owned()))
-}
-
-fn finished() -> Result<Chunk, CallError> {
-    Ok(Chunk::Finished(Finish::Stop))
+fn hello() -> Chunk {
+    Chunk::Text("hello".to_owned())
 }
 
 #[tokio::test]
@@ -95,7 +91,7 @@ async fn the_request_carries_the_key_and_nothing_goes_out_early() {
     let attempt = provider.start(request("q"));
     tokio::task::yield_now().await;
     assert!(!upstream.has_request());
-    assert_eq!(attempt.collect::<Vec<_>>().await, [hello(), finished()]);
+    assert_eq!(attempt.collect::<Vec<_>>().await, [Ok(hello()), Ok(Chunk::Finished(Finish::Stop))]);
     let sent = upstream.request().await;
     assert!(sent.head.starts_with("POST /v1/chat/completions HTTP/1.1"), "{}", sent.head);
     for header in
@@ -143,7 +139,7 @@ async fn dropping_closes_while_the_upstream_is_streaming() {
     let mut upstream = Upstream::start(vec![repeat]).await;
     let provider = provider(&upstream.base_url);
     let mut attempt = provider.start(request("q"));
-    assert_eq!(attempt.next().await, Some(hello()));
+    assert_eq!(attempt.next().await, Some(Ok(hello())));
     drop(attempt);
     assert_eq!(upstream.close().await, 0);
 }
@@ -154,7 +150,7 @@ async fn dropping_closes_a_silent_upstream() {
     let mut upstream = Upstream::start(vec![silent, vec![Step::Hang]]).await;
     let provider = provider(&upstream.base_url);
     let mut attempt = provider.start(request("q"));
-    assert_eq!(attempt.next().await, Some(hello()));
+    assert_eq!(attempt.next().await, Some(Ok(hello())));
     drop(attempt);
     assert_eq!(upstream.close().await, 0);
     upstream.request().await;
@@ -192,7 +188,7 @@ async fn an_upstream_that_is_silent() {
 
     let mut upstream = Upstream::start(vec![vec![Step::Write([HEAD.as_bytes(), &chunk(HELLO.as_bytes())].concat()), Step::Hang]]).await;
     let items = reply(&impatient(&upstream.base_url, wait)).await;
-    assert_eq!(items[0], hello());
+    assert_eq!(items[0], Ok(hello()));
     assert_eq!(items[1].as_ref().unwrap_err().kind, CallErrorKind::TimedOut);
     assert_eq!(upstream.close().await, 0);
 

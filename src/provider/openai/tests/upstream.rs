@@ -54,13 +54,8 @@ impl Upstream {
             for connection in 0.. {
                 let (socket, _) = listener.accept().await.unwrap();
                 socket.set_nodelay(true).unwrap();
-                let task = Connection {
-                    socket,
-                    connection,
-                    answers: Arc::clone(&answers),
-                    count: Arc::clone(&count),
-                    requests: requests_in.clone(),
-                };
+                let task =
+                    Peer { socket, connection, answers: Arc::clone(&answers), count: Arc::clone(&count), requests: requests_in.clone() };
                 let closes = closes_in.clone();
                 tokio::spawn(async move {
                     task.serve().await;
@@ -92,7 +87,7 @@ impl Upstream {
     }
 }
 
-struct Connection {
+struct Peer {
     socket: TcpStream,
     connection: usize,
     answers: Arc<Vec<Vec<Step>>>,
@@ -100,7 +95,7 @@ struct Connection {
     requests: UnboundedSender<Sent>,
 }
 
-impl Connection {
+impl Peer {
     async fn serve(mut self) {
         while let Some(sent) = self.read().await {
             let _ = self.requests.send(sent);
