@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::agui::{self, Dialect, Outcome};
+use crate::clock;
 use crate::ids::{SessionId, TurnId};
 use crate::protocol::{Accepted, Code, Event, EventBody, Frames, Snapshot, Usage};
 use crate::runtime::{Batch, Following, Joined, ReadEnd, Reader, Submitted, TurnEnd};
@@ -58,7 +59,7 @@ impl RunStream {
     /// The run that a submit began, or that an earlier one did.
     pub(super) fn submitted(names: Names, submitted: Submitted, draining: CancellationToken) -> Self {
         let Submitted { accepted, snapshot, cursor, following } = submitted;
-        let mut opening = vec![agui::run_started(names.dialect, &names.thread, &names.run, None)];
+        let mut opening = vec![agui::run_started(names.dialect, &names.thread, &names.run, clock::now())];
         opening.extend(notices(names.dialect, &accepted));
         opening.extend(snapshot.map(|snapshot| agui::snapshot(names.dialect, &snapshot, Some(cursor))));
         Self::new(names, accepted.turn_id, opening, following, draining)
@@ -67,7 +68,7 @@ impl RunStream {
     /// A session's whole conversation, and what the running turn adds to it.
     pub(super) fn joined(names: Names, joined: Joined, draining: CancellationToken) -> Self {
         let opening = vec![
-            agui::run_started(names.dialect, &names.thread, &names.run, None),
+            agui::run_started(names.dialect, &names.thread, &names.run, clock::now()),
             agui::snapshot(names.dialect, &joined.snapshot, Some(joined.cursor)),
         ];
         match joined.running {
@@ -79,7 +80,7 @@ impl RunStream {
     /// A session that doesn't exist (yet): an empty conversation.
     pub(super) fn empty(names: Names, draining: CancellationToken) -> Self {
         let opening = vec![
-            agui::run_started(names.dialect, &names.thread, &names.run, None),
+            agui::run_started(names.dialect, &names.thread, &names.run, clock::now()),
             agui::snapshot(names.dialect, &Snapshot::default(), None),
         ];
         Self::new(names.clone(), names.run, opening, Following::Ended(TurnEnd::Completed), draining)
@@ -215,8 +216,8 @@ impl RunStream {
         let Names { dialect, thread, run } = &self.names;
         let error = |code: Code, message: &str| agui::run_error(*dialect, code, message, None);
         let terminal = match &end {
-            RunEnd::Turn(TurnEnd::Completed) => agui::run_finished(*dialect, thread, run, Outcome::Success, &self.usage, None),
-            RunEnd::Turn(TurnEnd::Cancelled) => agui::run_finished(*dialect, thread, run, Outcome::Cancelled, &self.usage, None),
+            RunEnd::Turn(TurnEnd::Completed) => agui::run_finished(*dialect, thread, run, Outcome::Success, &self.usage, clock::now()),
+            RunEnd::Turn(TurnEnd::Cancelled) => agui::run_finished(*dialect, thread, run, Outcome::Cancelled, &self.usage, clock::now()),
             RunEnd::Turn(TurnEnd::Failed { code, message }) => error(*code, message),
             RunEnd::Slow => error(Code::TooSlow, "this reader fell too far behind; the turn goes on, and connect shows it whole"),
             RunEnd::ShuttingDown => error(Code::ShuttingDown, "the server stops; what was accepted is kept, and connect shows it"),

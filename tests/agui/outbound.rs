@@ -322,11 +322,11 @@ fn a_reply_that_has_only_thought_is_no_message_yet() {
 #[test]
 fn a_run_starts_and_ends_in_its_readers_dialect() {
     let (thread, run) = ("t".into(), "r".into());
-    let started = |dialect| told(&run_started(dialect, &thread, &run, None));
+    let started = |dialect| told(&run_started(dialect, &thread, &run, 5));
     assert_eq!(started(Dialect::Legacy), [json!({"type": "RUN_STARTED", "threadId": "t", "runId": "r"})]);
     assert_eq!(started(Dialect::V1), [json!({"type": "RUN_STARTED", "threadId": "t", "runId": "r", "protocolVersion": "1.0"})]);
 
-    let finished = |dialect, outcome| told(&run_finished(dialect, &thread, &run, outcome, &[], None));
+    let finished = |dialect, outcome| told(&run_finished(dialect, &thread, &run, outcome, &[], 6));
     let plain = [json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r"})];
     assert_eq!(finished(Dialect::V1, Outcome::Success), plain);
     assert_eq!(finished(Dialect::Legacy, Outcome::Success), plain);
@@ -344,7 +344,7 @@ fn usage_is_summed_by_model() {
         ..Usage::default()
     };
     let calls = [usage("a", 10, Some(1)), usage("b", u64::MAX, None), usage("a", 5, Some(2))];
-    let told = both(|dialect| run_finished(dialect, &"t".into(), &"r".into(), Outcome::Success, &calls, None));
+    let told = both(|dialect| run_finished(dialect, &"t".into(), &"r".into(), Outcome::Success, &calls, 6));
     assert_eq!(
         told[0]["usage"],
         json!([{"model": "a", "inputTokens": 15, "outputTokens": 3, "totalTokens": 18}, {"model": "b", "inputTokens": 9_007_199_254_740_991_u64}])

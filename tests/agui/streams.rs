@@ -15,11 +15,11 @@ use crate::frames::{events, sent};
 use crate::schema::assert_valid;
 
 fn started(dialect: Dialect) -> Frames {
-    run_started(dialect, &"thread".into(), &"run".into(), None)
+    run_started(dialect, &"thread".into(), &"run".into(), 1)
 }
 
 fn finished(dialect: Dialect) -> Frames {
-    run_finished(dialect, &"thread".into(), &"run".into(), Outcome::Success, &[], None)
+    run_finished(dialect, &"thread".into(), &"run".into(), Outcome::Success, &[], 2)
 }
 
 fn batches(dialect: Dialect, events: &[Event], cuts: &[usize]) -> Frames {

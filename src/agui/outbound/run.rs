@@ -7,7 +7,7 @@ use super::translate;
 use crate::agui::Dialect;
 use crate::agui::encode::Writer;
 use crate::agui::event::{AguiEvent, AguiOutcome, Custom, TokenUsage};
-use crate::ids::{SessionId, TurnId};
+use crate::ids::{Millis, SessionId, TurnId};
 use crate::protocol::{Code, Cursor, Frames, Snapshot, Usage};
 
 /// The version that is spoken.
@@ -26,40 +26,33 @@ pub enum Outcome {
 }
 
 /// `RUN_STARTED`: the first event of a stream.
-pub fn run_started(dialect: Dialect, thread: &SessionId, run: &TurnId, cursor: Option<Cursor>) -> Frames {
+pub fn run_started(dialect: Dialect, thread: &SessionId, run: &TurnId, at: Millis) -> Frames {
     let protocol_version = match dialect {
         Dialect::V1 => Some(PROTOCOL_VERSION),
         Dialect::Legacy => None,
     };
-    one(&AguiEvent::RunStarted { thread_id: thread.as_str(), run_id: run.as_str(), protocol_version }, cursor)
+    one(&AguiEvent::RunStarted { thread_id: thread.as_str(), run_id: run.as_str(), protocol_version }, None, Some(at))
 }
 
 /// `RUN_FINISHED`: nothing may follow it. `usage` is that of each of the run's calls.
-pub fn run_finished(
-    dialect: Dialect,
-    thread: &SessionId,
-    run: &TurnId,
-    outcome: Outcome,
-    usage: &[Usage],
-    cursor: Option<Cursor>,
-) -> Frames {
+pub fn run_finished(dialect: Dialect, thread: &SessionId, run: &TurnId, outcome: Outcome, usage: &[Usage], at: Millis) -> Frames {
     let outcome = match (outcome, dialect) {
         (Outcome::Cancelled, Dialect::V1) => Some(AguiOutcome::Cancelled),
         (Outcome::Cancelled, Dialect::Legacy) | (Outcome::Success, Dialect::V1 | Dialect::Legacy) => None,
     };
     let usage = by_model(usage);
-    one(&AguiEvent::RunFinished { thread_id: thread.as_str(), run_id: run.as_str(), outcome, usage: &usage }, cursor)
+    one(&AguiEvent::RunFinished { thread_id: thread.as_str(), run_id: run.as_str(), outcome, usage: &usage }, None, Some(at))
 }
 
 /// `RUN_ERROR`: nothing may follow it.
 pub fn run_error(_dialect: Dialect, code: Code, message: &str, cursor: Option<Cursor>) -> Frames {
     let message = if message.is_empty() { code.as_str() } else { message };
-    one(&AguiEvent::RunError { message, code: code.as_str() }, cursor)
+    one(&AguiEvent::RunError { message, code: code.as_str() }, cursor, None)
 }
 
 /// `CUSTOM`: something of Headwater's own, inside a run.
 pub fn custom(_dialect: Dialect, name: &str, value: &impl Serialize, cursor: Option<Cursor>) -> Frames {
-    one(&Custom { kind: "CUSTOM", name, value }, cursor)
+    one(&Custom { kind: "CUSTOM", name, value }, cursor, None)
 }
 
 /// `STATE_SNAPSHOT` when there is a state, `MESSAGES_SNAPSHOT`, and the starts of what a reply in the making has open.
@@ -67,9 +60,9 @@ pub fn snapshot(dialect: Dialect, snapshot: &Snapshot, cursor: Option<Cursor>) -
     translate::snapshot(dialect, snapshot, cursor)
 }
 
-fn one(event: &impl Serialize, cursor: Option<Cursor>) -> Frames {
+fn one(event: &impl Serialize, cursor: Option<Cursor>, at: Option<Millis>) -> Frames {
     let mut writer = Writer::with_room(1);
-    writer.event(event, cursor, None);
+    writer.event(event, cursor, at);
     writer.finish()
 }
 

@@ -188,8 +188,8 @@ impl Socket {
             Waiting::Run(input) => self.start(*input),
             Waiting::Stopped(input) => {
                 let RunInput { dialect, thread_id, run_id, .. } = &*input;
-                self.tell(agui::run_started(*dialect, thread_id, run_id, None).into())?;
-                self.tell(agui::run_finished(*dialect, thread_id, run_id, Outcome::Cancelled, &[], None).into())
+                self.tell(agui::run_started(*dialect, thread_id, run_id, clock::now()).into())?;
+                self.tell(agui::run_finished(*dialect, thread_id, run_id, Outcome::Cancelled, &[], clock::now()).into())
             }
             Waiting::Refused(refusal) => self.refuse(&refusal),
         }
