@@ -77,7 +77,7 @@ impl Config {
             server,
             sessions,
             auth: document.read(&["auth"])?,
-            store: kinded(document, &["store"], store::Options::KINDS, |kind, fields| store::Options::of_kind(kind, fields))?,
+            store: kinded(document, &["store"], store::Options::KINDS, store::Options::of_kind)?,
             log: document.read(&["log"])?,
             llms: llms(document)?,
             agents: agents(document)?,
@@ -128,8 +128,7 @@ fn llms(document: &Document<'_>) -> Result<BTreeMap<String, provider::Options>, 
     let mut llms = BTreeMap::new();
     for id in document.names("llm")? {
         check_name(document, "llm", &id)?;
-        let read = |kind: &str, fields| provider::Options::of_kind(kind, fields);
-        let options = kinded(document, &["llm", &id], provider::Options::KINDS, read)?;
+        let options = kinded(document, &["llm", &id], provider::Options::KINDS, provider::Options::of_kind)?;
         llms.insert(id, options);
     }
     Ok(llms)

@@ -127,8 +127,11 @@ fn breaches(files: &[File]) -> Vec<String> {
         };
         found.extend(banned_words(file, layer, tokens));
         for import in imports(tokens, &file.module) {
-            let Some(target) = import.path.first().and_then(|name| LAYERS.iter().find(|layer| layer.name == name)) else { continue };
             let at = format!("{}:{}", file.name, import.line);
+            if import.path == ["*"] {
+                found.push(format!("{at}: `{}` may not import everything", layer.name));
+            }
+            let Some(target) = import.path.first().and_then(|name| LAYERS.iter().find(|layer| layer.name == name)) else { continue };
             if target.name == layer.name {
                 continue;
             }

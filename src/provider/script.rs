@@ -1,7 +1,7 @@
 //! The `script` model: rules from a file, no key, no network, always the same. The demo's and the tests' model.
 //! May not know files other than its own, HTTP, or what its answers are for.
 //!
-//! `examples/script/rules.toml` shows everything that a file may say; [`rules`] checks it when it is loaded.
+//! `examples/script/rules.toml` shows everything that a file may say; `rules` checks it when it is loaded.
 
 mod answer;
 mod condition;

@@ -22,6 +22,8 @@ fn an_import_across_layers_is_found() {
     assert_eq!(found(&[("src/web/rest.rs", up)]), ["src/web/rest.rs:1: `web` may not import `engine::Session`"]);
     let in_module = "mod inner {\n    use super::super::provider;\n}\n";
     assert_eq!(found(&[("src/web.rs", in_module)]), ["src/web.rs:2: `web` may not import `provider`"]);
+    assert_eq!(found(&[("src/web.rs", "use super::*;")]), ["src/web.rs:1: `web` may not import everything"]);
+    assert_eq!(found(&[("src/web/x.rs", "use super::*;\nuse crate::{*};")]), ["src/web/x.rs:2: `web` may not import everything"]);
     assert_eq!(found(&[("src/main.rs", "use headwater::engine;")]), ["src/main.rs:1: `main` may not import `engine`"]);
 }
 

@@ -178,7 +178,7 @@ pub fn imports(tokens: &[Token], module: &[String]) -> Vec<Import> {
                 depth = depth.saturating_sub(1);
             }
             "crate" | "headwater" | "super" if word(at + 1) == "::" && (at == 0 || word(at - 1) != "::") => {
-                let ups = (0..).take_while(|n| word(at + 2 * n) == "super").count();
+                let ups = (0..tokens.len()).take_while(|n| word(at + 2 * n) == "super").count();
                 // Inline modules have names that don't matter: only how many there are.
                 let here = module.len() + inline.len();
                 let base = if ups == 0 { Some(0) } else { here.checked_sub(ups) };
