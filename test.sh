@@ -14,6 +14,8 @@ install_packages() {
     command -v curl > /dev/null || packages+=(curl ca-certificates)
     command -v node > /dev/null || packages+=(nodejs)
     command -v npm > /dev/null || packages+=(npm)
+    command -v strace > /dev/null || packages+=(strace)
+    python3 -c 'import ensurepip, venv' 2> /dev/null || packages+=(python3-venv)
     if [ ${#packages[@]} -gt 0 ]; then
         local root=()
         [ "$(id -u)" = 0 ] || root=(sudo)

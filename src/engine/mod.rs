@@ -1,4 +1,4 @@
-//! The pure engine. A session is the fold of its log ([`session`]); inputs are decided against it ([`submit()`], [`cancel`],
+//! The pure engine. A session is the fold of its log ([`Session`]); inputs are decided against it ([`submit()`], [`cancel`],
 //! [`call_finished`], [`wake`], [`recover`]) and give records; what is still to be done is derived from it ([`wanted`]).
 //! Same log and same input, same records: no clock, no randomness, no IO, no AG-UI.
 

@@ -8,6 +8,7 @@ use super::{Json, Message, NodeKind};
 use crate::ids::{AgentId, Millis, NodeId, SessionId, TurnId};
 
 /// A submit was taken. As JSON it is the body of `202`.
+#[expect(clippy::struct_excessive_bools, reason = "an answer with independent facts, not a state")]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Accepted {
     /// The session.

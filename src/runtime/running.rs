@@ -33,12 +33,11 @@ pub struct Running {
 impl Running {
     /// Starts an attempt. Its request is sent when it is first polled.
     pub fn start(effect: Effect, provider: Option<&dyn Provider>, request: CallRequest, reply: Reply, bytes_max: usize) -> Self {
-        let attempt = match provider {
-            Some(provider) => provider.start(request),
-            None => {
-                let error = CallError::new(CallErrorKind::Refused, "the turn's agent isn't configured any more");
-                futures_util::stream::iter([Err(error)]).boxed_local()
-            }
+        let attempt = if let Some(provider) = provider {
+            provider.start(request)
+        } else {
+            let error = CallError::new(CallErrorKind::Refused, "the turn's agent isn't configured any more");
+            futures_util::stream::iter([Err(error)]).boxed_local()
         };
         Self { effect, attempt, reply, waiting: Vec::new(), told: Vec::new(), bytes_left: bytes_max }
     }

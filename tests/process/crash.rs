@@ -1,7 +1,9 @@
 //! `kill -9` at many points of a turn, with the real program and the embedded store: what was acknowledged is there after the
 //! restart, no half reply is, and the turn goes on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use headwater::clock;
 
 use super::gateway::Gateway;
 use serde_json::Value;
@@ -41,8 +43,8 @@ fn what_was_acknowledged_survives_kill_9_at_any_point() {
         let seen = match kill {
             Kill::AfterBytes(bytes) => run.read(bytes),
             Kill::After(pause) => {
-                let until = Instant::now() + pause;
-                while Instant::now() < until {
+                let until = clock::instant() + pause;
+                while clock::instant() < until {
                     std::hint::spin_loop();
                 }
                 drop(run);

@@ -4,8 +4,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use headwater::clock;
 use serde_json::{Value, json};
 
 /// Everything here must happen within so long.
@@ -84,13 +85,13 @@ impl Gateway {
 
     /// The session's page once no turn runs in it; nothing when there is no such session.
     pub fn until_idle(&self, session: &str) -> Option<Value> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = clock::instant() + PATIENCE;
         loop {
             let page = self.get(&format!("/v1/sessions/{session}"))?;
             if page["status"] == "idle" {
                 return Some(page);
             }
-            assert!(Instant::now() < deadline, "{session}: the turn doesn't end: {page}");
+            assert!(clock::instant() < deadline, "{session}: the turn doesn't end: {page}");
             std::thread::yield_now();
         }
     }
