@@ -346,6 +346,13 @@ impl Tree {
         twin.or_else(|| self.readings.newest(vertex).filter(|_| vertex != EMPTY))
     }
 
+    /// `head`, when nothing but results stands between it and `vertex`, else `vertex`: results that come one by one form a chain.
+    pub fn below_results(&self, vertex: Vertex, head: Vertex) -> Vertex {
+        let is_result = |at: Vertex| self.named(self.readings.shown(at)).is_some_and(|ix| self.node(ix).role == Role::Tool);
+        let above = self.readings.up(head).find(|&at| at == vertex || !is_result(at));
+        if above == Some(vertex) { head } else { vertex }
+    }
+
     /// The nodes that a reader sees on the way to a node, last first: originals in the place of copies, custom nodes included.
     pub fn reader_up(&self, from: Option<Ix>) -> impl Iterator<Item = Ix> + '_ {
         let mut at = from;

@@ -100,8 +100,8 @@ pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOption
         unsure.add(index, message.id.as_ref().is_some_and(|id| tree.known(id).is_some()));
     }
     unsure.refuse_twice(view)?;
-    let vertex = walk.at();
     let (implied, implied_count) = walk.implied();
+    let vertex = if answers_open_call(tree, view) { tree.below_results(walk.at(), tree.vertex(head)) } else { walk.at() };
     let (matched, last) = (walk.matched, view.messages.len());
     let lost = !matched && from < last && !tree.is_empty();
     let appended = lost && options.partial_view == PartialView::Append && names_nothing(tree, view);
@@ -125,6 +125,11 @@ pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOption
         ignored_edits: news.ignored_edits,
         appended,
     })
+}
+
+fn answers_open_call(tree: &Tree, view: &View) -> bool {
+    let open = |message: &Message| message.tool_call_id.as_ref().and_then(|id| tree.call(id)).is_some_and(|called| called.open);
+    !tree.open_calls().is_empty() && view.messages.iter().any(open)
 }
 
 fn names_nothing(tree: &Tree, view: &View) -> bool {

@@ -1,0 +1,8 @@
+//! The pure engine, from outside: scenarios as files, laws over made-up front ends, real faults of others as cases, records on the
+//! wire.
+
+mod cases;
+mod laws;
+mod scenarios;
+mod talk;
+mod wire;

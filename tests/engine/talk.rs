@@ -1,0 +1,296 @@
+//! A driver for tests: a session with its log, a counter for a clock, short names for the ids that the engine makes. After each
+//! step the invariants are checked.
+
+use std::collections::HashMap;
+
+use headwater::engine::record::{Body, Record};
+use headwater::engine::{self, Context, Effect, Finished, Ix, MessageNew, Policy, Session, Submit};
+use headwater::ids::{Millis, NodeId, SessionId, Stamp, TurnId};
+use headwater::protocol::{
+    Accepted, CallError, CallErrorKind, Finish, Input, InputBody, Message, NodeKind, Refusal, Role, ToolCall, TreeNode, ViewOptions,
+};
+
+/// A submit in the making.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    pub messages: Vec<Message>,
+    pub options: ViewOptions,
+    pub turn_id: Option<TurnId>,
+    pub run: Option<bool>,
+}
+
+impl Asked {
+    pub fn view(messages: Vec<Message>) -> Self {
+        Self { messages, ..Self::default() }
+    }
+}
+
+/// One conversation.
+#[derive(Default)]
+pub struct Talk {
+    pub session: Session,
+    pub log: Vec<Vec<u8>>,
+    pub now: Millis,
+    stamps: u128,
+    /// What readers have seen of the running reply.
+    pub written: Option<Message>,
+    /// Every node as it was first recorded.
+    seen: Vec<(NodeId, Option<NodeId>)>,
+}
+
+pub const ATTEMPTS: u32 = 3;
+pub const CALLS_MAX: u32 = 4;
+
+impl Talk {
+    pub fn context(&mut self) -> Context {
+        self.stamps += 1;
+        self.now += 1000;
+        Context {
+            stamp: Stamp { now: self.now, nonce: self.stamps << 16 },
+            written: self.written.take(),
+            policy: Policy { attempts: ATTEMPTS, calls_per_turn_max: CALLS_MAX },
+        }
+    }
+
+    /// Folds records into the session and checks what must hold.
+    pub fn take(&mut self, records: &[Record]) {
+        for record in records {
+            self.session.evolve(record).unwrap_or_else(|corrupt| panic!("{corrupt}: {record:?}"));
+            engine::check_step(&self.session).unwrap();
+            let stored = record.encode();
+            assert_eq!(&Record::decode(&stored).unwrap(), record, "a record is read as it was written");
+            self.log.push(stored);
+        }
+        engine::check(&self.session).unwrap();
+        self.nothing_lost();
+    }
+
+    fn nothing_lost(&mut self) {
+        let tree = &self.session.tree;
+        let now = |ix: Ix| (tree.node(ix).id.clone(), tree.parent(ix).map(|parent| tree.node(parent).id.clone()));
+        let nodes: Vec<_> = (0..u32::try_from(tree.len()).unwrap()).map(now).collect();
+        assert_eq!(nodes.get(..self.seen.len()), Some(&self.seen[..]), "no node is lost or changed");
+        self.seen = nodes;
+    }
+
+    /// Folds the log from scratch: the same session.
+    pub fn replays(&self) {
+        let mut again = Session::default();
+        for stored in &self.log {
+            again.evolve(&Record::decode(stored).unwrap()).unwrap();
+        }
+        assert_eq!(again.seq, self.session.seq);
+        assert_eq!(again.head, self.session.head);
+        assert_eq!(engine::wanted(&again), engine::wanted(&self.session));
+        assert_eq!(again.turns, self.session.turns);
+        assert_eq!(again.turn.as_ref().map(|turn| format!("{turn:?}")), self.session.turn.as_ref().map(|turn| format!("{turn:?}")));
+        assert_eq!(again.tree.open_calls(), self.session.tree.open_calls());
+        assert_eq!(tree_of(&again), tree_of(&self.session));
+    }
+
+    pub fn submit(&mut self, asked: &Asked) -> Result<(Vec<Record>, Accepted), Refusal> {
+        let input = Input {
+            agent_id: "bot".into(),
+            turn_id: asked.turn_id.clone(),
+            run: asked.run,
+            client: headwater::protocol::Client::default(),
+            body: InputBody::Messages { messages: asked.messages.clone(), options: asked.options },
+        };
+        let context = self.context();
+        let (records, accepted) = engine::submit(&self.session, &SessionId::from("s"), &Submit::from(input), &context)?;
+        self.take(&records);
+        assert_eq!(accepted.head_id, self.head_id(), "the answer names the head");
+        Ok((records, accepted))
+    }
+
+    /// The call that the session wants made now.
+    pub fn call(&self) -> Option<Effect> {
+        engine::wanted(&self.session).into_iter().next()
+    }
+
+    /// The id that the running call's reply has.
+    pub fn reply_id(&self) -> Option<NodeId> {
+        Some(self.session.turn.as_ref()?.call.as_ref()?.reply_id.clone())
+    }
+
+    fn ended(&mut self, outcome: Result<Finished, CallError>) -> Vec<Record> {
+        let Some(Effect::Call { id, attempt }) = self.call() else { panic!("no call is wanted") };
+        let context = self.context();
+        let records = engine::call_finished(&self.session, &id, attempt, outcome, &context);
+        self.take(&records);
+        records
+    }
+
+    /// The running call ends with a reply; its id.
+    pub fn finish(&mut self, text: &str, calls: Vec<ToolCall>) -> (NodeId, Vec<Record>) {
+        let id = self.reply_id().expect("a call runs");
+        let finish = if calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
+        let message = Message { tool_calls: calls, ..Message::text(Role::Assistant, text) };
+        (id, self.ended(Ok(Finished { message, finish, usage: None })))
+    }
+
+    pub fn fail(&mut self, kind: CallErrorKind, retry_after_ms: Option<u64>) -> Vec<Record> {
+        self.ended(Err(CallError { retry_after_ms, ..CallError::new(kind, "the model failed") }))
+    }
+
+    /// Waits until the next attempt is due.
+    pub fn wake(&mut self) -> Vec<Record> {
+        let Some(Effect::Wake { at, id, attempt }) = self.call() else { return Vec::new() };
+        let early = Context { stamp: Stamp { now: at - 1, nonce: 0 }, ..self.context() };
+        assert!(engine::wake(&self.session, &id, attempt, &early).is_empty(), "it isn't time");
+        self.now = at;
+        let context = self.context();
+        let records = engine::wake(&self.session, &id, attempt, &context);
+        self.take(&records);
+        records
+    }
+
+    pub fn cancel(&mut self, turn_id: Option<&TurnId>) -> Vec<Record> {
+        let context = self.context();
+        let records = engine::cancel(&self.session, turn_id, &context);
+        self.take(&records);
+        records
+    }
+
+    pub fn recover(&mut self) -> Vec<Record> {
+        let context = self.context();
+        let records = engine::recover(&self.session, &context);
+        self.take(&records);
+        records
+    }
+
+    /// Records written by hand.
+    pub fn write(&mut self, bodies: Vec<Body>) -> Vec<Record> {
+        self.now += 1000;
+        let records: Vec<Record> = bodies.into_iter().map(|body| Record { at: self.now, body }).collect();
+        self.take(&records);
+        records
+    }
+
+    /// A custom node at the head.
+    pub fn custom(&mut self, id: &str) -> Vec<Record> {
+        let message = Message { activity_type: Some("chart".to_owned()), ..Message::text(Role::Activity, id) };
+        let new = MessageNew { kind: NodeKind::Custom, ..MessageNew::plain(id.into(), self.head_id(), message) };
+        self.write(vec![Body::MessageNew(Box::new(new))])
+    }
+
+    /// A compaction by hand: a new branch with an epoch that keeps the last `keep` messages of the path (more, so that no result
+    /// is cut from its call). `summary`: none is a reset. With `pinned`, the path's first message and a note for the model only
+    /// come before what is kept. Nothing happens at the empty path.
+    pub fn compact(&mut self, id: &str, keep: usize, summary: Option<&str>, pinned: bool) -> Vec<Record> {
+        let Some(base) = self.session.head else { return Vec::new() };
+        let tree = &self.session.tree;
+        let path = engine::path(&self.session);
+        let mut cut = path.len();
+        let mut kept = 0;
+        for at in (0..path.len()).rev() {
+            let node = tree.node(path[at]);
+            let tool_follows = path.get(cut).is_some_and(|&ix| tree.node(ix).role == Role::Tool);
+            if node.kind == NodeKind::Custom {
+                continue;
+            }
+            let above = tree.vertex(tree.parent(path[at]));
+            let of_the_model = node.kind == NodeKind::Epoch || node.vertex == above;
+            if of_the_model || (kept >= keep && !tool_follows) {
+                break;
+            }
+            cut = at;
+            kept += 1;
+        }
+        let name = |ix: Ix| tree.node(ix).id.clone();
+        let before = cut.checked_sub(1).map(|at| name(path[at]));
+        let to = if cut == path.len() { Some(name(base)) } else { before };
+        let epoch = summary.map_or(Message::empty(Role::User), |text| Message::text(Role::User, text));
+        let mut made = vec![MessageNew {
+            kind: NodeKind::Epoch,
+            reads_as: Some(to.clone()),
+            ..MessageNew::plain(id.into(), None, epoch)
+        }];
+        let mut before = path[..cut].iter().copied();
+        let first = before.find(|&ix| tree.node(ix).kind == NodeKind::Message && tree.node(ix).role == Role::User);
+        if let Some(first) = first.filter(|_| pinned) {
+            let original = name(tree.node(first).original);
+            made.push(MessageNew { reads_as: Some(to.clone()), ..MessageNew::copy(format!("{id}.pin").into(), None, original, None) });
+            let note = Message::text(Role::User, "a note for the model");
+            made.push(MessageNew { hidden: true, reads_as: Some(to), ..MessageNew::plain(format!("{id}.note").into(), None, note) });
+        }
+        for (n, &ix) in path.iter().enumerate().skip(cut) {
+            let node = tree.node(ix);
+            if node.kind == NodeKind::Custom {
+                continue;
+            }
+            let customs = path[n + 1..].iter().copied().take_while(|&ix| tree.node(ix).kind == NodeKind::Custom);
+            let finished = node.role == Role::Assistant && !node.partial;
+            let reads_as = name(if finished { customs.last().unwrap_or(ix) } else { ix });
+            let copy = MessageNew::copy(format!("{id}.{n}").into(), None, name(node.original), None);
+            made.push(MessageNew { reads_as: Some(Some(reads_as)), ..copy });
+        }
+        if let Some(last) = made.last_mut() {
+            last.reads_as = Some(Some(name(base)));
+        }
+        for n in 1..made.len() {
+            made[n].parent = Some(made[n - 1].id.clone());
+        }
+        self.write(made.into_iter().map(|new| Body::MessageNew(Box::new(new))).collect())
+    }
+
+    pub fn head_id(&self) -> Option<NodeId> {
+        self.session.head.map(|head| self.session.tree.node(head).id.clone())
+    }
+
+    /// The ids that a reader sees at the head.
+    pub fn reader_view(&self) -> Vec<NodeId> {
+        engine::reader_nodes(&self.session).into_iter().map(|ix| self.session.tree.shown_id(ix).clone()).collect()
+    }
+
+    /// The conversation as a reader gets it.
+    pub fn snapshot(&self) -> Vec<Message> {
+        assert!(self.session.missing(engine::reader_nodes(&self.session)).is_empty(), "the active path is in memory");
+        engine::snapshot_messages(&self.session).iter().map(|message| Message::clone(message)).collect()
+    }
+}
+
+/// The tree as readers see it, all of it: contents that left memory are drawn as such.
+pub fn tree_of(session: &Session) -> Vec<(NodeId, Option<NodeId>, NodeKind, Role, bool, u32, u32)> {
+    let tree = &session.tree;
+    let all = 0..u32::try_from(tree.len()).unwrap();
+    let row = |ix: Ix| {
+        let node = tree.node(ix);
+        let parent = tree.parent(ix).map(|parent| tree.node(parent).id.clone());
+        (node.id.clone(), parent, node.kind, node.role, node.partial, node.vertex, node.original)
+    };
+    all.map(row).collect()
+}
+
+/// What the tree endpoint lists: the head that readers see, and the nodes.
+pub fn listed(session: &Session) -> (Option<NodeId>, Vec<TreeNode>) {
+    let (_, page) = engine::tree_page(session, &SessionId::from("s"), None, usize::MAX).unwrap();
+    (page.head_id, page.nodes)
+}
+
+/// A message of a view in short: `u1`, `u1="other text"`, `t9@call` (a result), `_="text"` (no id). The role goes by the first
+/// letter: `a` assistant, `s` system, `d` developer, `r` reasoning (also `…:reasoning-1`), `c` activity, else user; ids in
+/// `names` stand for others and their roles are given.
+pub fn message(text: &str, names: &HashMap<String, (NodeId, Role)>) -> Message {
+    let (key, said) = text.split_once('=').map_or((text, None), |(key, said)| (key, Some(said.trim_matches('"'))));
+    let (id, call) = key.split_once('@').map_or((key, None), |(id, call)| (id, Some(call)));
+    let by_letter = match id.as_bytes().first() {
+        _ if call.is_some() => Role::Tool,
+        _ if id.contains(":reasoning") => Role::Reasoning,
+        Some(b'a') => Role::Assistant,
+        Some(b's') => Role::System,
+        Some(b'd') => Role::Developer,
+        Some(b'r') => Role::Reasoning,
+        Some(b'c') => Role::Activity,
+        _ => Role::User,
+    };
+    let (stem, suffix) = id.split_once(':').map_or((id, None), |(stem, suffix)| (stem, Some(suffix)));
+    let (real, role) = match (names.get(id), names.get(stem), suffix) {
+        (Some((real, role)), _, _) => (real.clone(), *role),
+        (None, Some((real, _)), Some(suffix)) => (format!("{real}:{suffix}").into(), by_letter),
+        (None, _, _) => (NodeId::from(id), by_letter),
+    };
+    let role = if call.is_some() { Role::Tool } else { role };
+    let message = Message { tool_call_id: call.map(Into::into), ..Message::text(role, said.unwrap_or(id)) };
+    if id == "_" { message } else { message.with_id(real) }
+}
