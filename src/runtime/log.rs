@@ -31,16 +31,17 @@ impl Log {
     /// Folds a session's log; an empty one for a session that isn't there.
     pub async fn open(store: Arc<dyn Store>, key: SessionKey) -> Result<Self, Refusal> {
         let mut log = Self { key, session: Session::default(), store, end: Position::default() };
-        loop {
-            let page = log.store.read(&log.key, log.end.seq + 1, PAGE).await.map_err(|error| log.refusal(&error))?;
+        let end = log.store.position(&log.key).await.map_err(|error| log.refusal(&error))?;
+        while log.end.seq < end.seq {
+            let limit = usize::try_from(end.seq - log.end.seq).unwrap_or(PAGE).min(PAGE);
+            let page = log.store.read(&log.key, log.end.seq + 1, limit).await.map_err(|error| log.refusal(&error))?;
             for bytes in &page {
                 log.fold(bytes)?;
             }
-            if page.len() < PAGE {
+            if page.len() < limit {
                 break;
             }
         }
-        let end = log.store.position(&log.key).await.map_err(|error| log.refusal(&error))?;
         if end != log.end {
             return Err(log.corrupt(&format!("its log has {} records, {} were read, or their hashes differ", end.seq, log.end.seq)));
         }
@@ -56,17 +57,18 @@ impl Log {
 
     /// Takes `records` into the fold and gives the append that makes them durable.
     pub fn evolve(&mut self, records: &[Record]) -> Result<Append, Refusal> {
-        let (expected, mut encoded) = (self.end, Vec::with_capacity(records.len()));
+        let mut encoded = Vec::with_capacity(records.len());
         for record in records {
             let bytes = Bytes::from(record.encode());
             self.session.evolve(record).map_err(|error| self.corrupt(&error.to_string()))?;
             #[cfg(debug_assertions)]
             engine::check_step(&self.session).map_err(|broken| Refusal::new(Code::Internal, broken.to_string()))?;
-            self.end = self.end.then(&bytes);
             encoded.push(bytes);
         }
         let header = Header { title: None, updated: self.session.updated, outstanding: !engine::wanted(&self.session).is_empty() };
-        Ok(Append { expected, records: encoded, end: self.end, header })
+        let append = Append::new(self.end, encoded, header);
+        self.end = append.end;
+        Ok(append)
     }
 
     /// Makes an append durable. An error leaves the fold ahead of the log: this `Log` must be given up.

@@ -201,11 +201,7 @@ impl Talk {
         let before = cut.checked_sub(1).map(|at| name(path[at]));
         let to = if cut == path.len() { Some(name(base)) } else { before };
         let epoch = summary.map_or(Message::empty(Role::User), |text| Message::text(Role::User, text));
-        let mut made = vec![MessageNew {
-            kind: NodeKind::Epoch,
-            reads_as: Some(to.clone()),
-            ..MessageNew::plain(id.into(), None, epoch)
-        }];
+        let mut made = vec![MessageNew { kind: NodeKind::Epoch, reads_as: Some(to.clone()), ..MessageNew::plain(id.into(), None, epoch) }];
         let mut before = path[..cut].iter().copied();
         let first = before.find(|&ix| tree.node(ix).kind == NodeKind::Message && tree.node(ix).role == Role::User);
         if let Some(first) = first.filter(|_| pinned) {
