@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use headwater::protocol::{Cursor, Message};
+use headwater::ids::{CallId, NodeId, TurnId};
+use headwater::protocol::{Code, Cursor, Event, EventBody, Live, Message, NodeKind, Role, Snapshot, Usage, Writing};
 use serde::Deserialize;
 
 fn fixtures() -> PathBuf {
@@ -71,4 +73,93 @@ fn cursors_are_in_the_order_of_the_log() {
     let order = ["0", "7", "7.1.0", "7.1.9", "7.1.10", "7.2.0", "8", "10"];
     let cursors: Vec<Cursor> = order.iter().map(|text| text.parse().unwrap()).collect();
     assert!(cursors.is_sorted_by(|one, next| one < next));
+}
+
+/// One of each kind; the compiler asks for those that come later.
+fn events() -> Vec<Event> {
+    let (turn_id, call_id, reply_id) = (TurnId::from("t1"), CallId::from("c1"), NodeId::from("r1"));
+    let reply = || Arc::new(Message::text(Role::Assistant, "Hi").with_id("r1".into()));
+    let live = |live| EventBody::Live(live);
+    let bodies = vec![
+        EventBody::SessionCreated { agent_id: "bot".into() },
+        EventBody::MessageNew {
+            node_id: reply_id.clone(),
+            parent_id: Some("u1".into()),
+            kind: NodeKind::Message,
+            shown_id: Some(reply_id.clone()),
+            message: Some(reply()),
+            copied_from: None,
+            partial: true,
+            call_id: Some(call_id.clone()),
+        },
+        EventBody::HeadMoved { head_id: None },
+        EventBody::TurnStarted { turn_id: turn_id.clone(), agent_id: "bot".into() },
+        EventBody::TurnCompleted { turn_id: turn_id.clone() },
+        EventBody::TurnFailed { turn_id: turn_id.clone(), code: Code::LlmCut, message: "The stream was cut.".to_owned() },
+        EventBody::TurnCancelled { turn_id: turn_id.clone() },
+        EventBody::TurnRecovered { turn_id: turn_id.clone() },
+        EventBody::CallStarted { turn_id, call_id: call_id.clone(), attempt: 1, reply_id: reply_id.clone(), hidden: false },
+        EventBody::CallCompleted {
+            call_id: call_id.clone(),
+            hidden: true,
+            usage: Some(Usage { input_tokens: Some(12), output_tokens: Some(3), ..Usage::default() }),
+        },
+        EventBody::CallFailed { call_id: call_id.clone(), attempt: 1, hidden: false, code: Code::LlmRateLimited, not_before: Some(1500) },
+        EventBody::CallVoided { call_id, hidden: false },
+        live(Live::TextStarted { reply_id: reply_id.clone() }),
+        live(Live::Text { reply_id: reply_id.clone(), delta: "Hi".to_owned() }),
+        live(Live::ReasoningStarted { reply_id: reply_id.clone(), index: 1 }),
+        live(Live::Reasoning { reply_id: reply_id.clone(), index: 1, delta: "Hm.".to_owned() }),
+        live(Live::ReasoningEnded { reply_id: reply_id.clone(), index: 1 }),
+        live(Live::ToolCallStarted { reply_id: reply_id.clone(), id: "call_1".into(), name: "weather".to_owned() }),
+        live(Live::ToolCallArguments { id: "call_1".into(), delta: "{}".to_owned() }),
+        live(Live::ReplyEnded { reply_id: reply_id.clone(), text: true, reasoning: None, calls: vec!["call_1".into()] }),
+        EventBody::Resync(Arc::new(Snapshot {
+            messages: vec![reply()],
+            state: None,
+            writing: Some(Writing { reply_id, text: true, reasoning: None, calls: vec![("call_1".into(), "weather".to_owned())] }),
+        })),
+    ];
+    bodies.into_iter().map(|body| Event { cursor: Some(Cursor { seq: 7, within: Some((1, 2)) }), at: 1000, body }).collect()
+}
+
+/// The file that an event's JSON stands in.
+fn file_of(body: &EventBody) -> &'static str {
+    match body {
+        EventBody::SessionCreated { .. } => "session.created",
+        EventBody::MessageNew { .. } => "message.new",
+        EventBody::HeadMoved { .. } => "head.moved",
+        EventBody::TurnStarted { .. } => "turn.started",
+        EventBody::TurnCompleted { .. } => "turn.completed",
+        EventBody::TurnFailed { .. } => "turn.failed",
+        EventBody::TurnCancelled { .. } => "turn.cancelled",
+        EventBody::TurnRecovered { .. } => "turn.recovered",
+        EventBody::CallStarted { .. } => "llm.call.started",
+        EventBody::CallCompleted { .. } => "llm.call.completed",
+        EventBody::CallFailed { .. } => "llm.call.failed",
+        EventBody::CallVoided { .. } => "call.voided",
+        EventBody::Resync(_) => "session.snapshot",
+        EventBody::Live(live) => match live {
+            Live::TextStarted { .. } => "llm.delta.text_started",
+            Live::Text { .. } => "llm.delta.text",
+            Live::ReasoningStarted { .. } => "llm.delta.reasoning_started",
+            Live::Reasoning { .. } => "llm.delta.reasoning",
+            Live::ReasoningEnded { .. } => "llm.delta.reasoning_ended",
+            Live::ToolCallStarted { .. } => "llm.delta.tool_call_started",
+            Live::ToolCallArguments { .. } => "llm.delta.tool_call_arguments",
+            Live::ReplyEnded { .. } => "llm.delta.reply_ended",
+        },
+    }
+}
+
+#[test]
+fn each_event_is_written_as_its_file_says() {
+    let folder = fixtures().join("events");
+    let events = events();
+    for event in &events {
+        let path = folder.join(format!("{}.json", file_of(&event.body)));
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(serde_json::to_string(event).unwrap(), compact(&text), "{}", path.display());
+    }
+    assert_eq!(fs::read_dir(folder).unwrap().count(), events.len(), "one file a kind");
 }

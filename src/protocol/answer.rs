@@ -73,24 +73,27 @@ pub enum IgnoredReason {
 }
 
 /// The conversation as a person reads it, with the reply in the making.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
     /// The reader view of the head, in order, under shown ids.
     pub messages: Vec<Arc<Message>>,
     /// The agent's state, when it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<Json>,
     /// The reply that is being written, as far as it is: its message stands last in `messages`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub writing: Option<Writing>,
 }
 
 /// What a reply in the making has open.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Writing {
     /// Which reply.
     pub reply_id: NodeId,
     /// Whether its text was begun.
     pub text: bool,
     /// The reasoning part that is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u32>,
     /// The calls that were begun, with their tools' names.
     pub calls: Vec<(crate::ids::ToolCallId, String)>,

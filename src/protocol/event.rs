@@ -3,29 +3,36 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::{Code, Cursor, Message, NodeKind, Snapshot, Usage};
 use crate::ids::{AgentId, CallId, Millis, NodeId, ToolCallId, TurnId};
 
-/// One event.
-#[derive(Clone, Debug, PartialEq)]
+/// One event. As JSON `{cursor?, at, type, …}`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
     /// Where a reader that got this resumes. Of one record's events only the last has it; of live ones each.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
     /// When it happened.
     pub at: Millis,
     /// What happened.
+    #[serde(flatten)]
     pub body: EventBody,
 }
 
 /// The events.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type")]
 pub enum EventBody {
     /// The session's first record.
+    #[serde(rename = "session.created")]
     SessionCreated {
         /// The agent it began with.
         agent_id: AgentId,
     },
     /// A message became a node.
+    #[serde(rename = "message.new")]
     MessageNew {
         /// Its node id.
         node_id: NodeId,
@@ -34,22 +41,29 @@ pub enum EventBody {
         /// What sort of node.
         kind: NodeKind,
         /// The id under which clients see it; absent when they never do (epochs, model-only messages, hidden calls).
+        #[serde(skip_serializing_if = "Option::is_none")]
         shown_id: Option<NodeId>,
         /// Its content; absent for copies.
+        #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<Arc<Message>>,
         /// Of a copy: the first original.
+        #[serde(skip_serializing_if = "Option::is_none")]
         copied_from: Option<NodeId>,
         /// Whether it is the kept part of a reply that was cancelled.
+        #[serde(skip_serializing_if = "is_false")]
         partial: bool,
         /// Of a reply: the call that wrote it.
+        #[serde(skip_serializing_if = "Option::is_none")]
         call_id: Option<CallId>,
     },
     /// The next message attaches elsewhere.
+    #[serde(rename = "head.moved")]
     HeadMoved {
         /// There, or nowhere (the empty path).
         head_id: Option<NodeId>,
     },
     /// A turn began.
+    #[serde(rename = "turn.started")]
     TurnStarted {
         /// Which.
         turn_id: TurnId,
@@ -57,11 +71,13 @@ pub enum EventBody {
         agent_id: AgentId,
     },
     /// A turn ended well.
+    #[serde(rename = "turn.completed")]
     TurnCompleted {
         /// Which.
         turn_id: TurnId,
     },
     /// A turn ended badly.
+    #[serde(rename = "turn.failed")]
     TurnFailed {
         /// Which.
         turn_id: TurnId,
@@ -71,16 +87,19 @@ pub enum EventBody {
         message: String,
     },
     /// A turn was stopped.
+    #[serde(rename = "turn.cancelled")]
     TurnCancelled {
         /// Which.
         turn_id: TurnId,
     },
     /// A turn whose process was lost goes on.
+    #[serde(rename = "turn.recovered")]
     TurnRecovered {
         /// Which.
         turn_id: TurnId,
     },
     /// An attempt of a model call began.
+    #[serde(rename = "llm.call.started")]
     CallStarted {
         /// Of which turn.
         turn_id: TurnId,
@@ -91,46 +110,63 @@ pub enum EventBody {
         /// The id that the reply will have.
         reply_id: NodeId,
         /// Whether no UI may see it.
+        #[serde(skip_serializing_if = "is_false")]
         hidden: bool,
     },
     /// A call ended well; its reply is a node.
+    #[serde(rename = "llm.call.completed")]
     CallCompleted {
         /// Which call.
         call_id: CallId,
         /// Whether no UI may see it.
+        #[serde(skip_serializing_if = "is_false")]
         hidden: bool,
         /// As reported.
+        #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
     },
     /// An attempt failed; nothing of it was kept.
+    #[serde(rename = "llm.call.failed")]
     CallFailed {
         /// Which call.
         call_id: CallId,
         /// Which attempt.
         attempt: u32,
         /// Whether no UI may see it.
+        #[serde(skip_serializing_if = "is_false")]
         hidden: bool,
         /// Why.
         code: Code,
         /// When the next attempt starts, if one does.
+        #[serde(skip_serializing_if = "Option::is_none")]
         not_before: Option<Millis>,
     },
     /// A call was given up; nobody waits for it.
+    #[serde(rename = "call.voided")]
     CallVoided {
         /// Which call.
         call_id: CallId,
         /// Whether no UI may see it.
+        #[serde(skip_serializing_if = "is_false")]
         hidden: bool,
     },
     /// Live: a piece of a reply that is being written.
+    #[serde(rename = "llm.delta")]
     Live(Live),
     /// Live: what clients hold is no longer right; here is the whole.
+    #[serde(rename = "session.snapshot")]
     Resync(Arc<Snapshot>),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Pieces of a reply in the making. A reply's text stays open until the reply is a node (or given up), so that its end is never
 /// seen before it is durable.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "part", rename_all = "snake_case")]
 pub enum Live {
     /// The reply's text begins (once a reply).
     TextStarted {
@@ -190,6 +226,7 @@ pub enum Live {
         /// Whether its text was open.
         text: bool,
         /// The reasoning part that was open.
+        #[serde(skip_serializing_if = "Option::is_none")]
         reasoning: Option<u32>,
         /// The calls that were open, in order.
         calls: Vec<ToolCallId>,
