@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use headwater::ids::{CallId, NodeId, TurnId};
-use headwater::protocol::{Code, Cursor, Event, EventBody, Live, Message, NodeKind, Role, Snapshot, Usage, Writing};
+use headwater::protocol::{Code, Cursor, Event, EventBody, Live, Message, NodeKind, OpenCall, Role, Snapshot, Usage, Writing};
 use serde::Deserialize;
 
 fn fixtures() -> PathBuf {
@@ -117,7 +117,7 @@ fn events() -> Vec<Event> {
         EventBody::Resync(Arc::new(Snapshot {
             messages: vec![reply()],
             state: None,
-            writing: Some(Writing { reply_id, text: true, reasoning: None, calls: vec![("call_1".into(), "weather".to_owned())] }),
+            writing: Some(Writing { reply_id, text: true, reasoning: None, calls: vec![OpenCall { id: "call_1".into(), name: "weather".to_owned() }] }),
         })),
     ];
     bodies.into_iter().map(|body| Event { cursor: Some(Cursor { seq: 7, within: Some((1, 2)) }), at: 1000, body }).collect()

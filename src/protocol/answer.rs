@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Json, Message, NodeKind};
-use crate::ids::{AgentId, Millis, NodeId, SessionId, TurnId};
+use crate::ids::{AgentId, Millis, NodeId, SessionId, ToolCallId, TurnId};
 
 /// A submit was taken. As JSON it is the body of `202`.
 #[expect(clippy::struct_excessive_bools, reason = "an answer with independent facts, not a state")]
@@ -95,8 +95,17 @@ pub struct Writing {
     /// The reasoning part that is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u32>,
-    /// The calls that were begun, with their tools' names.
-    pub calls: Vec<(crate::ids::ToolCallId, String)>,
+    /// The calls that were begun.
+    pub calls: Vec<OpenCall>,
+}
+
+/// A tool call of a reply in the making.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OpenCall {
+    /// Which.
+    pub id: ToolCallId,
+    /// Its tool.
+    pub name: String,
 }
 
 /// What a session does now.

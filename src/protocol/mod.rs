@@ -11,7 +11,7 @@ mod input;
 mod json;
 mod message;
 
-pub use answer::{Accepted, Ignored, IgnoredReason, Running, SessionPage, SessionStatus, Snapshot, TreeNode, TreePage, Writing};
+pub use answer::{Accepted, Ignored, IgnoredReason, OpenCall, Running, SessionPage, SessionStatus, Snapshot, TreeNode, TreePage, Writing};
 pub use call::{CallError, CallErrorKind, CallRequest, Finish, Tool, Usage};
 pub use code::{Code, Refusal};
 pub use cursor::{Cursor, CursorError};

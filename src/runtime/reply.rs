@@ -2,7 +2,7 @@
 //! recorded. What was put in here has been shown.
 
 use crate::ids::{Millis, NodeId, ToolCallId};
-use crate::protocol::{Content, Cursor, Event, EventBody, Finish, Live, Message, Part, PartKind, Role, ToolCall, Usage, Writing};
+use crate::protocol::{OpenCall, Content, Cursor, Event, EventBody, Finish, Live, Message, Part, PartKind, Role, ToolCall, Usage, Writing};
 use crate::provider::Chunk;
 
 /// A reply in the making.
@@ -101,7 +101,8 @@ impl Reply {
     /// How a reader joins in the middle: the message so far, and what of it is open.
     pub fn joined(&self) -> Option<(Message, Writing)> {
         self.was_shown().then(|| {
-            let calls = self.calls.iter().map(|asked| (asked.call.id.clone(), asked.call.function.name.clone())).collect();
+            let calls = self.calls.iter().map(|asked| OpenCall { id: asked.call.id.clone(), name: asked.call.function.name.clone() });
+            let calls = calls.collect();
             let writing = Writing { reply_id: self.id.clone(), text: self.text, reasoning: self.reasoning, calls };
             (self.message().with_id(self.id.clone()), writing)
         })

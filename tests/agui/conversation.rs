@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use headwater::agui::Dialect;
 use headwater::ids::{NodeId, ToolCallId};
-use headwater::protocol::{
+use headwater::protocol::{OpenCall, 
     Code, Content, Cursor, Event, EventBody, Json, Live, Message, NodeKind, Part, PartKind, Role, Snapshot, ToolCall, Writing,
 };
 use proptest::prelude::*;
@@ -70,7 +70,7 @@ impl Reply {
             reply_id: self.node(),
             text: self.text,
             reasoning: self.thinking.then_some(self.thoughts),
-            calls: self.calls.iter().map(|call| (call.id.clone(), call.function.name.clone())).collect(),
+            calls: self.calls.iter().map(|call| OpenCall { id: call.id.clone(), name: call.function.name.clone() }).collect(),
         }
     }
 
