@@ -117,7 +117,12 @@ fn events() -> Vec<Event> {
         EventBody::Resync(Arc::new(Snapshot {
             messages: vec![reply()],
             state: None,
-            writing: Some(Writing { reply_id, text: true, reasoning: None, calls: vec![OpenCall { id: "call_1".into(), name: "weather".to_owned() }] }),
+            writing: Some(Writing {
+                reply_id,
+                text: true,
+                reasoning: None,
+                calls: vec![OpenCall { id: "call_1".into(), name: "weather".to_owned() }],
+            }),
         })),
     ];
     bodies.into_iter().map(|body| Event { cursor: Some(Cursor { seq: 7, within: Some((1, 2)) }), at: 1000, body }).collect()

@@ -2,7 +2,7 @@
 //! recorded. What was put in here has been shown.
 
 use crate::ids::{Millis, NodeId, ToolCallId};
-use crate::protocol::{OpenCall, Content, Cursor, Event, EventBody, Finish, Live, Message, Part, PartKind, Role, ToolCall, Usage, Writing};
+use crate::protocol::{Content, Cursor, Event, EventBody, Finish, Live, Message, OpenCall, Part, PartKind, Role, ToolCall, Usage, Writing};
 use crate::provider::Chunk;
 
 /// A reply in the making.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use headwater::agui::Dialect;
 use headwater::ids::{NodeId, ToolCallId};
-use headwater::protocol::{OpenCall, 
-    Code, Content, Cursor, Event, EventBody, Json, Live, Message, NodeKind, Part, PartKind, Role, Snapshot, ToolCall, Writing,
+use headwater::protocol::{
+    Code, Content, Cursor, Event, EventBody, Json, Live, Message, NodeKind, OpenCall, Part, PartKind, Role, Snapshot, ToolCall, Writing,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ impl Reply {
 
     fn ended(&self) -> Live {
         let Writing { reply_id, text, reasoning, calls } = self.writing();
-        Live::ReplyEnded { reply_id, text, reasoning, calls: calls.into_iter().map(|(id, _)| id).collect() }
+        Live::ReplyEnded { reply_id, text, reasoning, calls: calls.into_iter().map(|call| call.id).collect() }
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use headwater::agui::{Dialect, Outcome, custom, render, run_error, run_finished, run_started, snapshot};
-use headwater::protocol::{OpenCall, 
-    Code, Content, Cursor, Event, EventBody, Frames, Json, Live, Message, NodeKind, Part, PartKind, Role, Snapshot, ToolCall, Usage,
-    Writing,
+use headwater::protocol::{
+    Code, Content, Cursor, Event, EventBody, Frames, Json, Live, Message, NodeKind, OpenCall, Part, PartKind, Role, Snapshot, ToolCall,
+    Usage, Writing,
 };
 use serde_json::{Value, json};
 
@@ -289,7 +289,12 @@ fn a_snapshot_opens_again_what_is_being_written() {
     let given = Snapshot {
         messages: vec![Arc::new(Message::text(Role::User, "hi").with_id("u".into())), Arc::new(reply.with_id("r".into()))],
         state: Some(Json::from_value(&json!({"n": 1})).unwrap()),
-        writing: Some(Writing { reply_id: "r".into(), text: true, reasoning: Some(1), calls: vec![OpenCall { id: "c".into(), name: "f".to_owned() }] }),
+        writing: Some(Writing {
+            reply_id: "r".into(),
+            text: true,
+            reasoning: Some(1),
+            calls: vec![OpenCall { id: "c".into(), name: "f".to_owned() }],
+        }),
     };
     let frames = snapshot(Dialect::V1, &given, Some(Cursor::after(9)));
     let kinds: Vec<_> = told(&frames).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();

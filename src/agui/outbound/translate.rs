@@ -7,7 +7,7 @@ use crate::agui::Dialect;
 use crate::agui::encode::Writer;
 use crate::agui::event::{AguiEvent, ReasoningId};
 use crate::ids::{Millis, NodeId, ToolCallId};
-use crate::protocol::{OpenCall, Content as Said, Cursor, Event, EventBody, Frames, Live, Message, Role, Snapshot, Writing};
+use crate::protocol::{Content as Said, Cursor, Event, EventBody, Frames, Live, Message, OpenCall, Role, Snapshot, Writing};
 
 /// What the events say in AG-UI. Pieces of one part that follow each other become one.
 pub fn render(dialect: Dialect, events: &[Event]) -> Frames {
