@@ -39,7 +39,8 @@ fn what_was_acknowledged_survives_kill_9_at_any_point() {
     let kill_points = kill_points.chain((0..KILLS_BEFORE).map(|n| Kill::After(Duration::from_micros(u64::from(n) * 400))));
     for (n, kill) in kill_points.enumerate() {
         let session = format!("s{n}");
-        let run = gateway.run(&session);
+        // Held until the kill: a client that goes away stops its turn.
+        let mut run = gateway.run(&session);
         let seen = match kill {
             Kill::AfterBytes(bytes) => run.read(bytes),
             Kill::After(pause) => {
@@ -47,7 +48,6 @@ fn what_was_acknowledged_survives_kill_9_at_any_point() {
                 while clock::instant() < until {
                     std::hint::spin_loop();
                 }
-                drop(run);
                 String::new()
             }
         };

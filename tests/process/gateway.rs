@@ -109,8 +109,8 @@ impl Drop for Gateway {
 pub struct Run(TcpStream);
 
 impl Run {
-    /// Reads at least `bytes` of it, or to the terminal.
-    pub fn read(mut self, bytes: usize) -> String {
+    /// Reads at least `bytes` of it, or to the terminal. Dropped early, it stops the turn.
+    pub fn read(&mut self, bytes: usize) -> String {
         let (mut seen, mut buffer) = (Vec::new(), [0; 256]);
         while seen.len() < bytes && !String::from_utf8_lossy(&seen).contains("\"RUN_FINISHED\"") {
             match self.0.read(&mut buffer) {
