@@ -26,10 +26,6 @@ type Asked = (CallRequest, mpsc::UnboundedSender<Piece>);
 struct Played(Arc<Mutex<Vec<Asked>>>);
 
 impl Played {
-    fn next(&self) -> Asked {
-        self.0.lock().unwrap().remove(0)
-    }
-
     async fn asked(&self) -> Asked {
         tokio::time::timeout(Duration::from_hours(1), async {
             while self.0.lock().unwrap().is_empty() {
@@ -38,7 +34,15 @@ impl Played {
         })
         .await
         .expect("the model is asked");
-        self.next()
+        self.0.lock().unwrap().remove(0)
+    }
+
+    /// Answers the next attempt with all of `words`; what it was asked.
+    async fn answers(&self, words: &str) -> CallRequest {
+        let (request, model) = self.asked().await;
+        model.send(says(words)).unwrap();
+        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        request
     }
 }
 
@@ -214,9 +218,7 @@ fn a_failed_attempt_is_tried_again_under_a_new_id_and_leaves_nothing() {
         let (_, model) = bench.model.asked().await;
         model.send(says("Half")).unwrap();
         model.send(Err(CallError::new(CallErrorKind::Cut, "cut"))).unwrap();
-        let (_, model) = bench.model.asked().await;
-        model.send(says("Whole")).unwrap();
-        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        bench.model.answers("Whole").await;
         let events = rest(reader(submitted)).await;
         let resync =
             events.iter().find_map(|event| if let EventBody::Resync(snapshot) = &event.body { Some(snapshot.clone()) } else { None });
@@ -271,9 +273,7 @@ fn a_lost_turn_goes_on_in_another_process() {
         lost.next().await.unwrap();
         let next = Bench::over(bench.store.clone());
         assert_eq!(next.runtime.recover().await.unwrap(), 1);
-        let (_, model) = next.model.asked().await;
-        model.send(says("Whole")).unwrap();
-        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        next.model.answers("Whole").await;
         let joined = next.runtime.join(&key()).await.unwrap();
         if let Some((_, reader)) = joined.running {
             rest(reader).await;
@@ -290,9 +290,7 @@ fn an_unused_session_leaves_memory_and_comes_back() {
     run(async {
         let bench = Bench::new();
         let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
-        let (_, model) = bench.model.asked().await;
-        model.send(says("Hi")).unwrap();
-        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        bench.model.answers("Hi").await;
         rest(reader(submitted)).await;
         tokio::time::sleep(Duration::from_secs(61)).await;
         assert_eq!(*bench.runtime.0.living.borrow(), 0);
@@ -331,9 +329,7 @@ fn an_append_whose_answer_was_lost_is_in_the_log_once() {
         let bench = Bench::new();
         bench.store.plan([Fault::FailAfter]);
         let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
-        let (_, model) = bench.model.asked().await;
-        model.send(says("Hi")).unwrap();
-        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        bench.model.answers("Hi").await;
         rest(reader(submitted)).await;
         assert_eq!(bench.tree().await, "u1 user: hello\nr1 assistant: Hi  <- head\n");
     });
@@ -366,9 +362,7 @@ fn a_store_that_is_down_at_a_turns_end_ends_the_stream_and_the_turn_goes_on_late
         assert!(!events.iter().any(|event| matches!(event.body, EventBody::TurnCompleted { .. })));
         bench.store.set_down(false);
         assert_eq!(bench.runtime.session(&key()).await.unwrap().status, SessionStatus::Running);
-        let (_, model) = bench.model.asked().await;
-        model.send(says("Hi again")).unwrap();
-        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        bench.model.answers("Hi again").await;
         let joined = bench.runtime.join(&key()).await.unwrap();
         if let Some((_, reader)) = joined.running {
             rest(reader).await;
@@ -382,9 +376,7 @@ fn a_view_that_leaves_the_running_turn_stops_it_and_starts_its_own() {
     run(async {
         let bench = Bench::new();
         let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
-        let (_, model) = bench.model.asked().await;
-        model.send(says("Hi")).unwrap();
-        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        bench.model.answers("Hi").await;
         rest(reader(submitted)).await;
         let first_reply = bench.runtime.session(&key()).await.unwrap().head_id.unwrap();
         let second = bench
@@ -396,10 +388,8 @@ fn a_view_that_leaves_the_running_turn_stops_it_and_starts_its_own() {
         left.next().await.unwrap();
         let third = bench.say("t3", &[("u1", Role::User, "hello")]).await.unwrap();
         assert!(matches!(rest(left).await.last().unwrap().body, EventBody::TurnCancelled { .. }));
-        let (request, model) = bench.model.asked().await;
+        let request = bench.model.answers("Hello").await;
         assert_eq!(request.messages.len(), 1);
-        model.send(says("Hello")).unwrap();
-        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
         rest(reader(third)).await;
         let drawn =
             "u1 user: hello\n├─ r1 assistant: Hi\n│  u2 user: more\n│  r2 assistant (partial): Half\n└─ r3 assistant: Hello  <- head\n";
@@ -416,9 +406,7 @@ fn a_resent_submit_joins_its_turn_and_one_with_other_content_is_refused() {
         assert!(again.accepted.duplicate);
         let refusal = bench.say("t1", &[("u1", Role::User, "other")]).await.err().unwrap();
         assert_eq!(refusal.code, Code::TurnIdReused);
-        let (_, model) = bench.model.asked().await;
-        model.send(says("Hi")).unwrap();
-        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        bench.model.answers("Hi").await;
         assert_eq!(text(&rest(reader(again)).await), "Hi");
         assert_eq!(text(&rest(reader(first)).await), "Hi");
         let late = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
