@@ -4,9 +4,7 @@
 use headwater::engine::record::Body;
 use headwater::engine::{self, Finished};
 use headwater::ids::NodeId;
-use headwater::protocol::{
-    CallError, CallErrorKind, Code, Finish, Message, PartialView, Role, SameIdEdit, ViewOptions,
-};
+use headwater::protocol::{CallError, CallErrorKind, Code, Finish, Message, PartialView, Role, SameIdEdit, ViewOptions};
 
 use crate::talk::{ATTEMPTS, Asked, Talk, listed};
 
@@ -75,10 +73,9 @@ fn b01_an_edit_under_the_same_id_forks_when_asked() {
 
 #[test]
 fn b02_a_list_that_was_lost_is_a_branch_or_goes_on() {
-    for (partial_view, reads) in [
-        (PartialView::Root, vec!["new"]),
-        (PartialView::Append, vec!["question 1", "answer 1", "question 2", "answer 2", "new"]),
-    ] {
+    for (partial_view, reads) in
+        [(PartialView::Root, vec!["new"]), (PartialView::Append, vec!["question 1", "answer 1", "question 2", "answer 2", "new"])]
+    {
         let (mut talk, _) = four_messages();
         let before = ids(&talk);
         let options = ViewOptions { partial_view, ..ViewOptions::default() };

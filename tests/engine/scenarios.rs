@@ -15,9 +15,7 @@ use headwater::draw::draw;
 use headwater::engine::record::{Body, MessageNew, Record, TurnCompleted, TurnStarted};
 use headwater::engine::{self, Effect, News, View};
 use headwater::ids::{NodeId, SERVER_PREFIX, TurnId};
-use headwater::protocol::{
-    CallErrorKind, Client, Digest, Message, NodeKind, PartialView, Refusal, Role, SameIdEdit, ToolCall,
-};
+use headwater::protocol::{CallErrorKind, Client, Digest, Message, NodeKind, PartialView, Refusal, Role, SameIdEdit, ToolCall};
 
 use crate::talk::{Asked, Talk, listed, message};
 
