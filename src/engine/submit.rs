@@ -55,9 +55,13 @@ pub fn submit(session: &Session, id: &SessionId, submit: &Submit, context: &Cont
     if let Some(answer) = known_turn(session, id, submit)? {
         return Ok((Vec::new(), answer));
     }
-    let found = reconcile(&session.tree, session.head, &submit.view, submit.options)?;
+    let mut found = reconcile(&session.tree, session.head, &submit.view, submit.options)?;
     let leaves = leaves_running(session, &found)?;
     let reply = reply_due(session, submit, &found)?;
+    if !reply && found.news.is_empty() && session.tree.vertex(found.landing) == session.tree.vertex(session.head) {
+        // Only custom nodes lie between; a view that asks for nothing leaves none behind.
+        found.landing = session.head;
+    }
     let mut writer = Writer::new(session, context);
     let turn_id = submit.turn_id.clone().unwrap_or_else(|| writer.fresh().into());
     if session.agent_id.is_none() && (reply || !found.news.is_empty()) {

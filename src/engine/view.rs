@@ -101,7 +101,9 @@ pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOption
     }
     unsure.refuse_twice(view)?;
     let (implied, implied_count) = walk.implied();
-    let vertex = if answers_open_call(tree, view) { tree.below_results(walk.at(), tree.vertex(head)) } else { walk.at() };
+    let answers = answers_open_call(tree, view);
+    let vertex = if answers { tree.below_results(walk.at(), tree.vertex(head)) } else { walk.at() };
+    let waits_here = answers && vertex == tree.vertex(head);
     let (matched, last) = (walk.matched, view.messages.len());
     let lost = !matched && from < last && !tree.is_empty();
     let appended = lost && options.partial_view == PartialView::Append && names_nothing(tree, view);
@@ -112,7 +114,7 @@ pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOption
     }
     let (results, list) = news.finish(view)?;
     let nothing = !matched && list.is_empty();
-    let landing = if appended || nothing { head } else { tree.land(vertex, head) };
+    let landing = if appended || nothing || waits_here { head } else { tree.land(vertex, head) };
     let first = results.iter().copied().chain((!list.is_empty()).then_some(from)).min();
     Ok(Reconciled {
         landing,

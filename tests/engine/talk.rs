@@ -88,7 +88,7 @@ impl Talk {
         assert_eq!(tree_of(&again), tree_of(&self.session));
     }
 
-    pub fn submit(&mut self, asked: &Asked) -> Result<(Vec<Record>, Accepted), Refusal> {
+    fn decide(&mut self, asked: &Asked) -> Result<(Vec<Record>, Accepted), Refusal> {
         let input = Input {
             agent_id: "bot".into(),
             turn_id: asked.turn_id.clone(),
@@ -97,7 +97,19 @@ impl Talk {
             body: InputBody::Messages { messages: asked.messages.clone(), options: asked.options },
         };
         let context = self.context();
-        let (records, accepted) = engine::submit(&self.session, &SessionId::from("s"), &Submit::from(input), &context)?;
+        engine::submit(&self.session, &SessionId::from("s"), &Submit::from(input), &context)
+    }
+
+    /// What a submit would write; nothing is written, no stamp is used up.
+    pub fn would_write(&mut self, asked: &Asked) -> Vec<Body> {
+        let (stamps, now) = (self.stamps, self.now);
+        let decided = self.decide(asked).unwrap();
+        (self.stamps, self.now) = (stamps, now);
+        decided.0.into_iter().map(|record| record.body).collect()
+    }
+
+    pub fn submit(&mut self, asked: &Asked) -> Result<(Vec<Record>, Accepted), Refusal> {
+        let (records, accepted) = self.decide(asked)?;
         self.take(&records);
         assert_eq!(accepted.head_id, self.head_id(), "the answer names the head");
         Ok((records, accepted))
