@@ -76,6 +76,8 @@ codes! {
     TurnIdReused = "turn_id_reused",
     /// Too many readers of one session.
     TooManyReaders = "too_many_readers",
+    /// Too many requests wait for one session.
+    TooManyRequests = "too_many_requests",
     /// The reader fell too far behind; it may join again.
     TooSlow = "too_slow",
     /// The server is stopping; another instance, or this one in a moment, takes the request.

@@ -103,6 +103,12 @@ impl Shared {
         }
     }
 
+    /// Sessions that have a task.
+    #[cfg(test)]
+    pub(super) fn open_sessions(&self) -> usize {
+        lock(&self.sessions).len()
+    }
+
     /// A task gives itself up, unless it has been asked something.
     pub(super) fn retire(&self, key: &SessionKey, commands: &mut mpsc::UnboundedReceiver<Command>) -> bool {
         let mut sessions = lock(&self.sessions);

@@ -1,5 +1,7 @@
 //! The runtime over a memory store and a model that the test plays, on one thread without a web server.
 
+mod asking;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -55,7 +57,7 @@ impl Provider for Played {
 }
 
 const LIMITS: &str =
-    "readers_max = 4\nreader_batches_max = 64\ncalls_per_turn_max = 3\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
+    "readers_max = 4\nsession_requests_max = 3\nreader_batches_max = 64\ncalls_per_turn_max = 3\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
 
 struct Bench {
     runtime: Runtime,
@@ -83,10 +85,7 @@ impl Bench {
     }
 
     async fn say(&self, turn: &str, messages: &[(&str, Role, &str)]) -> Result<Submitted, Refusal> {
-        let messages = messages.iter().map(|(id, role, text)| Message::text(*role, *text).with_id((*id).into())).collect();
-        let body = InputBody::Messages { messages, options: ViewOptions::default() };
-        let input = Input { agent_id: "bot".into(), turn_id: Some(turn.into()), run: None, client: Client::default(), body };
-        self.runtime.submit(&key(), input).await
+        self.runtime.submit(&key(), input(turn, messages)).await
     }
 
     async fn tree(&self) -> String {
@@ -97,6 +96,12 @@ impl Bench {
         names.dedup();
         names.iter().enumerate().fold(drawn, |drawn, (n, id)| drawn.replace(id, &format!("r{}", n + 1)))
     }
+}
+
+fn input(turn: &str, messages: &[(&str, Role, &str)]) -> Input {
+    let messages = messages.iter().map(|(id, role, text)| Message::text(*role, *text).with_id((*id).into())).collect();
+    let body = InputBody::Messages { messages, options: ViewOptions::default() };
+    Input { agent_id: "bot".into(), turn_id: Some(turn.into()), run: None, client: Client::default(), body }
 }
 
 fn key() -> SessionKey {
