@@ -136,7 +136,11 @@ async fn connections_are_used_again() {
 #[tokio::test]
 async fn names_count_for_the_size_of_a_reply() {
     let long = "x".repeat(3 << 20);
-    let call = |index: u32| format!("data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"index\":{index},\"id\":\"{index}{long}\",\"function\":{{\"name\":\"f\"}}}}]}}}}]}}\n\n");
+    let call = |index: u32| {
+        format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"index\":{index},\"id\":\"{index}{long}\",\"function\":{{\"name\":\"f\"}}}}]}}}}]}}\n\n"
+        )
+    };
     let calls: Vec<String> = (0..6).map(call).collect();
     let items = reply(&provider(&Upstream::streaming(calls.iter().map(String::as_bytes)).await.base_url)).await;
     assert_eq!(items.last().unwrap().as_ref().unwrap_err().kind, CallErrorKind::Nonsense, "{}", items.len());
