@@ -131,7 +131,8 @@ impl<'de> serde::Deserialize<'de> for Code {
     }
 }
 
-/// Why something was not done. As JSON: `{error, message, …details}`. Nothing was written.
+/// Why something was not done. As JSON: `{error, message, …details}`. Nothing was written, unless the code says that it
+/// isn't known.
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {

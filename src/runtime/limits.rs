@@ -26,5 +26,6 @@ pub struct Limits {
 
 impl Limits {
     /// Its keys.
-    pub const KEYS: &[&str] = &["readers_max", "session_requests_max", "reader_batches_max", "calls_per_turn_max", "reply_bytes_max", "idle_secs", "drain_secs"];
+    pub const KEYS: &[&str] =
+        &["readers_max", "session_requests_max", "reader_batches_max", "calls_per_turn_max", "reply_bytes_max", "idle_secs", "drain_secs"];
 }

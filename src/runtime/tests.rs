@@ -56,8 +56,7 @@ impl Provider for Played {
     }
 }
 
-const LIMITS: &str =
-    "readers_max = 4\nsession_requests_max = 3\nreader_batches_max = 64\ncalls_per_turn_max = 3\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
+const LIMITS: &str = "readers_max = 4\nsession_requests_max = 3\nreader_batches_max = 64\ncalls_per_turn_max = 3\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
 
 struct Bench {
     runtime: Runtime,
@@ -72,15 +71,7 @@ impl Bench {
 
     fn over(store: Arc<Faulty>) -> Self {
         let model = Played::default();
-        let made = model.clone();
-        let agent: AgentOptions = toml::from_str("llm = \"played\"\nsystem = \"Be kind.\"").unwrap();
-        let options = Options {
-            agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
-            llms: BTreeMap::from([("played".to_owned(), Llm { factory: Arc::new(move || Box::new(made.clone())), attempts: 2 })]),
-            limits: toml::from_str(LIMITS).unwrap(),
-        };
-        let runtime = Runtime::new(options, store.clone());
-        runtime.enter();
+        let runtime = made(&model, store.clone(), LIMITS);
         Self { runtime, model, store }
     }
 
@@ -132,6 +123,20 @@ fn text(events: &[Event]) -> String {
 #[expect(clippy::unnecessary_wraps, reason = "pieces are results")]
 fn says(words: &str) -> Piece {
     Ok(Chunk::Text(words.to_owned()))
+}
+
+/// A runtime whose agent `bot` asks `model`, entered by this thread.
+fn made(model: &Played, store: Arc<Faulty>, limits: &str) -> Runtime {
+    let model = model.clone();
+    let agent: AgentOptions = toml::from_str("llm = \"played\"\nsystem = \"Be kind.\"").unwrap();
+    let options = Options {
+        agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
+        llms: BTreeMap::from([("played".to_owned(), Llm { factory: Arc::new(move || Box::new(model.clone())), attempts: 2 })]),
+        limits: toml::from_str(limits).unwrap(),
+    };
+    let runtime = Runtime::new(options, store);
+    runtime.enter();
+    runtime
 }
 
 /// Runs on a paused clock, on one thread, with local tasks.

@@ -51,20 +51,20 @@ fn a_session_that_can_not_keep_up_refuses_more() {
     run(async {
         let bench = Bench::new();
         bench.store.plan([Fault::HangBefore]);
-        let asked: Vec<_> = (0..6)
-            .map(|_| {
-                let runtime = bench.runtime.clone();
-                let input = input("t1", &[("u1", Role::User, "hello")]);
-                tokio::task::spawn_local(async move { runtime.submit(&key(), input).await.map(drop).map_err(|refusal| refusal.code) })
-            })
-            .collect();
+        let ask = || {
+            let (runtime, input) = (bench.runtime.clone(), input("t1", &[("u1", Role::User, "hello")]));
+            tokio::task::spawn_local(async move { runtime.submit(&key(), input).await.map(drop).map_err(|refusal| refusal.code) })
+        };
+        let first = ask();
         bench.store.hanging(1).await;
-        bench.store.release();
-        let mut codes = Vec::new();
-        for asked in asked {
-            codes.push(asked.await.unwrap());
+        let mut others: Vec<_> = (0..5).map(|_| ask()).collect();
+        for refused in others.split_off(3) {
+            assert_eq!(refused.await.unwrap(), Err(Code::TooManyRequests));
         }
-        assert_eq!(codes, [Ok(()), Ok(()), Ok(()), Ok(()), Err(Code::TooManyRequests), Err(Code::TooManyRequests)]);
+        bench.store.release();
+        for taken in std::iter::once(first).chain(others) {
+            assert_eq!(taken.await.unwrap(), Ok(()));
+        }
     });
 }
 
@@ -95,7 +95,9 @@ fn a_session_that_is_asked_as_it_leaves_memory_answers() {
             })
         })
         .collect();
-    askers.into_iter().for_each(|asker| asker.join().unwrap());
+    for asker in askers {
+        asker.join().unwrap();
+    }
     done.send(()).unwrap();
     owner.join().unwrap();
 }
@@ -126,5 +128,18 @@ fn a_call_gets_a_name_that_clients_can_send_back() {
             _ => None,
         });
         assert!(id.unwrap().as_str().len() <= crate::ids::ID_BYTES_MAX);
+    });
+}
+
+#[test]
+fn the_largest_limits_are_limits() {
+    run(async {
+        let mut bench = Bench::new();
+        let limits = LIMITS.replace("= 64\n", "= 9223372036854775807\n").replace("requests_max = 3", "requests_max = 9223372036854775807");
+        let limits = limits.replace("= 60\n", "= 9223372036854775807\n");
+        bench.runtime = made(&bench.model, bench.store.clone(), &limits);
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        bench.model.answers("Hi").await;
+        assert_eq!(text(&rest(reader(submitted)).await), "Hi");
     });
 }
