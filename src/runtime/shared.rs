@@ -14,6 +14,14 @@ use crate::store::Store;
 
 type Commands = mpsc::UnboundedSender<Command>;
 
+/// The sessions that have a task.
+#[derive(Default)]
+struct Sessions {
+    tasks: HashMap<SessionKey, Commands>,
+    /// Every task was told to stop; none is started any more.
+    closed: bool,
+}
+
 /// What the threads of a runtime share.
 pub struct Shared {
     pub(super) options: Options,
@@ -21,7 +29,7 @@ pub struct Shared {
     workers: Mutex<Vec<mpsc::UnboundedSender<Opening>>>,
     /// Worker threads that entered.
     pub(super) entered: watch::Sender<usize>,
-    sessions: Mutex<HashMap<SessionKey, Commands>>,
+    sessions: Mutex<Sessions>,
     /// Turns that run.
     pub(super) running: watch::Sender<usize>,
     /// Session tasks that live.
@@ -76,30 +84,33 @@ impl Shared {
                 }
             }
         }
-        answered.await.map_err(|_| Refusal::new(Code::Internal, "the session's task was lost; send it again with the same turn id"))
+        answered.await.map_err(|_| if self.is_draining() { stopping() } else { lost() })
     }
 
     fn commands(self: &Arc<Self>, key: &SessionKey) -> Result<Commands, Refusal> {
         let mut sessions = lock(&self.sessions);
-        if let Some(commands) = sessions.get(key) {
+        if sessions.closed {
+            return Err(stopping());
+        }
+        if let Some(commands) = sessions.tasks.get(key) {
             return Ok(commands.clone());
         }
         let workers = lock(&self.workers);
-        let place = worker::place(self).or_else(|| sessions.len().checked_rem(workers.len()));
+        let place = worker::place(self).or_else(|| sessions.tasks.len().checked_rem(workers.len()));
         let worker = place.and_then(|place| workers.get(place));
         let worker = worker.ok_or_else(|| Refusal::new(Code::Internal, "no worker thread has entered the runtime"))?;
         let (sender, commands) = mpsc::unbounded_channel();
         let opening = Opening { key: key.clone(), commands };
-        worker.send(opening).map_err(|_| Refusal::new(Code::ShuttingDown, "the worker thread is gone; the server is stopping"))?;
-        sessions.insert(key.clone(), sender.clone());
+        worker.send(opening).map_err(|_| stopping())?;
+        sessions.tasks.insert(key.clone(), sender.clone());
         Ok(sender)
     }
 
     /// The task behind `commands` takes no more: whoever asks next starts another.
     pub(super) fn forget(&self, key: &SessionKey, commands: &Commands) {
         let mut sessions = lock(&self.sessions);
-        if sessions.get(key).is_some_and(|current| current.same_channel(commands)) {
-            sessions.remove(key);
+        if sessions.tasks.get(key).is_some_and(|current| current.same_channel(commands)) {
+            sessions.tasks.remove(key);
         }
     }
 
@@ -110,14 +121,26 @@ impl Shared {
             return false;
         }
         commands.close();
-        sessions.remove(key);
+        sessions.tasks.remove(key);
         true
     }
 
-    /// Tells every session's task to stop.
+    /// Tells every session's task to stop. No other is started: those who go on asking would keep the process from its end.
     pub(super) fn stop_all(&self) {
-        for commands in lock(&self.sessions).values() {
+        let mut sessions = lock(&self.sessions);
+        sessions.closed = true;
+        for commands in sessions.tasks.values() {
+            // One that has ended needn't be told.
             let _ = commands.send(Command::Stop);
         }
     }
+}
+
+/// Why nothing is taken any more.
+pub(super) fn stopping() -> Refusal {
+    Refusal::new(Code::ShuttingDown, "the server is stopping; send it again in a moment")
+}
+
+fn lost() -> Refusal {
+    Refusal::new(Code::Internal, "the session's task was lost; send it again with the same turn id")
 }

@@ -1,5 +1,7 @@
 //! The runtime over a memory store and a model that the test plays, on one thread without a web server.
 
+mod stopping;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
