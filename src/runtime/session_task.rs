@@ -11,13 +11,13 @@ use super::audience::Audience;
 use super::log::Log;
 use super::reply::Reply;
 use super::running::{Ended, Running};
-use super::shared::Shared;
+use super::shared::{Shared, stopping};
 use super::worker::{Opening, Worker};
 use super::{Following, Joined, Submitted, TurnEnd};
 use crate::clock;
 use crate::engine::{self, Call, Context, Effect, End, Finished, Policy, Record, Submit, Turn};
 use crate::ids::{NodeId, SessionKey, TurnId};
-use crate::protocol::{Accepted, CallRequest, Code, Cursor, Event, Refusal, SessionPage, TreePage};
+use crate::protocol::{Accepted, CallRequest, Cursor, Event, Refusal, SessionPage, TreePage};
 
 type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
 
@@ -216,7 +216,7 @@ impl Task {
         self.audience.must_have_room()?;
         let (records, accepted) = engine::submit(&self.log.session, &self.log.key.session, submit, &self.context())?;
         if !records.is_empty() && self.worker.shared.is_draining() {
-            return Err(Refusal::new(Code::ShuttingDown, "the server is stopping; send it again in a moment"));
+            return Err(stopping());
         }
         Ok((records, accepted))
     }
@@ -238,9 +238,9 @@ impl Task {
             Ok(Submitted { accepted, snapshot, cursor: self.cursor(), following })
         };
         let submitted = committed.await;
-        let alive = give(answer, submitted);
-        self.pursue().await?;
-        alive
+        // After a failed append the fold is ahead of the log: nothing may follow it.
+        give(answer, submitted)?;
+        self.pursue().await
     }
 
     /// How a turn ended that is known; what never was a turn ended well.
