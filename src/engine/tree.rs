@@ -58,8 +58,7 @@ struct Named {
 }
 
 /// A name without a node. What it says and who isn't asked then.
-const NAMELESS: Named =
-    Named { place: NONE, above: NONE, node: NONE, digest: Digest([0; 16]), role: Role::User, copied: false };
+const NAMELESS: Named = Named { place: NONE, above: NONE, node: NONE, digest: Digest([0; 16]), role: Role::User, copied: false };
 
 /// A tool call of a reply.
 #[derive(Clone, Debug)]

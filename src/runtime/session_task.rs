@@ -17,7 +17,7 @@ use super::{Following, Joined, Submitted, TurnEnd};
 use crate::clock;
 use crate::engine::{self, Call, Context, Effect, End, Finished, Policy, Record, Submit, Turn};
 use crate::ids::{NodeId, SessionKey, TurnId};
-use crate::protocol::{Accepted, CallRequest, Cursor, Event, Refusal, SessionPage, TreePage};
+use crate::protocol::{Accepted, CallRequest, Code, Cursor, Event, Refusal, SessionPage, TreePage};
 
 type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
 
