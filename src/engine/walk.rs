@@ -13,7 +13,9 @@ use crate::protocol::{Digest, Ignored, Message, Role, SameIdEdit};
 
 /// The most reader views that a walk keeps.
 const CANDIDATES_MAX: usize = 16;
-/// The most copies of a message, the newest, that are tried at a gap.
+/// Up to so many copies of a message are all tried.
+const COPIES_FEW: usize = 16;
+/// Of more, so many, the newest, are tried at a gap.
 const COPIES_MAX: usize = 256;
 /// The most ids of implied messages that are reported.
 const IMPLIED_MAX: usize = 100;
@@ -139,11 +141,10 @@ impl<'a> Walk<'a> {
         if own.is_none_or(|place| place == EMPTY) && more.is_empty() {
             return Fit::Over;
         }
-        let mut fits: Vec<Vertex> = self.onward(name, own, more);
+        let (mut fits, adjacent) = self.onward(name, own, more);
         let onward = !fits.is_empty();
-        let holds = |at: Vertex| tree.is_in(at, name);
-        if !onward || self.fits.len() > 1 {
-            fits.extend(self.fits.iter().copied().filter(|&at| holds(at)));
+        if !onward || (self.fits.len() > 1 && !adjacent) {
+            fits.extend(self.fits.iter().copied().filter(|&at| tree.is_in(at, name)));
         }
         if fits.is_empty() {
             return Fit::Nowhere;
@@ -155,17 +156,22 @@ impl<'a> Walk<'a> {
         if onward { Fit::Onward } else { Fit::Over }
     }
 
-    /// The places of a name that extend what fits: of many copies the next ones and the newest.
-    fn onward(&self, name: Name, own: Option<Vertex>, more: &[Vertex]) -> Vec<Vertex> {
+    /// The places of a name that extend what fits. Of a message with many copies those that come next, which the flag says;
+    /// when none does, the one on the head's way and the newest.
+    fn onward(&self, name: Name, own: Option<Vertex>, more: &[Vertex]) -> (Vec<Vertex>, bool) {
         let readings = self.tree.readings();
-        let onward = |place: Vertex| self.fits.iter().any(|&at| place != at && readings.extends(place, at));
-        let newest = &more[more.len().saturating_sub(COPIES_MAX)..];
-        let mut found: Vec<Vertex> = own.into_iter().chain(newest.iter().copied()).filter(|&place| onward(place)).collect();
-        if newest.len() < more.len() {
-            let shown = own.map_or(name, |place| readings.shown(place));
-            found.extend(self.fits.iter().filter_map(|&at| readings.child(at, shown)));
+        let onward = |&place: &Vertex| self.fits.iter().any(|&at| place != at && readings.extends(place, at));
+        if more.len() <= COPIES_FEW {
+            return (own.into_iter().chain(more.iter().copied()).filter(onward).collect(), false);
         }
-        found
+        let shown = own.map_or(name, |place| readings.shown(place));
+        let next: Vec<Vertex> = self.fits.iter().filter_map(|&at| readings.child(at, shown)).collect();
+        if !next.is_empty() {
+            return (next, true);
+        }
+        let newest = &more[more.len().saturating_sub(COPIES_MAX)..];
+        let places = own.into_iter().chain(self.tree.place_in(self.head, name)).chain(newest.iter().copied());
+        (places.filter(onward).collect(), false)
     }
 
     fn go(&mut self, mut fits: Vec<Vertex>) {

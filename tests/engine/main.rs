@@ -1,6 +1,7 @@
 //! The pure engine, from outside: scenarios as files, laws over made-up front ends, real faults of others as cases, records on the
 //! wire.
 
+mod bounds;
 mod cases;
 mod laws;
 mod scenarios;
