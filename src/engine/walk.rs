@@ -141,10 +141,13 @@ impl<'a> Walk<'a> {
         if own.is_none_or(|place| place == EMPTY) && more.is_empty() {
             return Fit::Over;
         }
-        let (mut fits, adjacent) = self.onward(name, own, more);
+        let places = self.places(name, own, more);
+        let readings = tree.readings();
+        let mut fits: Vec<Vertex> = places.iter().copied().filter(|&place| self.extends_any(place)).collect();
         let onward = !fits.is_empty();
-        if !onward || (self.fits.len() > 1 && !adjacent) {
-            fits.extend(self.fits.iter().copied().filter(|&at| tree.is_in(at, name)));
+        let holds = |at: Vertex| places.iter().any(|&place| readings.extends(at, place)) || (!onward && tree.is_in(at, name));
+        if !onward || self.fits.len() > 1 {
+            fits.extend(self.fits.iter().copied().filter(|&at| holds(at)));
         }
         if fits.is_empty() {
             return Fit::Nowhere;
@@ -156,22 +159,25 @@ impl<'a> Walk<'a> {
         if onward { Fit::Onward } else { Fit::Over }
     }
 
-    /// The places of a name that extend what fits. Of a message with many copies those that come next, which the flag says;
-    /// when none does, the one on the head's way and the newest.
-    fn onward(&self, name: Name, own: Option<Vertex>, more: &[Vertex]) -> (Vec<Vertex>, bool) {
-        let readings = self.tree.readings();
-        let onward = |&place: &Vertex| self.fits.iter().any(|&at| place != at && readings.extends(place, at));
+    fn extends_any(&self, place: Vertex) -> bool {
+        self.fits.iter().any(|&at| place != at && self.tree.readings().extends(place, at))
+    }
+
+    /// The places of a name that are tried. Of a message with many copies the one on the head's way and those that come next; when
+    /// none of these goes on, the newest.
+    fn places(&self, name: Name, own: Option<Vertex>, more: &[Vertex]) -> Vec<Vertex> {
+        let all = own.into_iter().chain(more.iter().copied()).filter(|&place| place != EMPTY);
         if more.len() <= COPIES_FEW {
-            return (own.into_iter().chain(more.iter().copied()).filter(onward).collect(), false);
+            return all.collect();
         }
+        let readings = self.tree.readings();
         let shown = own.map_or(name, |place| readings.shown(place));
-        let next: Vec<Vertex> = self.fits.iter().filter_map(|&at| readings.child(at, shown)).collect();
-        if !next.is_empty() {
-            return (next, true);
+        let next = self.fits.iter().filter_map(|&at| readings.child(at, shown));
+        let mut places: Vec<Vertex> = self.tree.place_in(self.head, name).into_iter().chain(next).collect();
+        if !places.iter().any(|&place| self.extends_any(place)) {
+            places.extend(all.rev().take(COPIES_MAX));
         }
-        let newest = &more[more.len().saturating_sub(COPIES_MAX)..];
-        let places = own.into_iter().chain(self.tree.place_in(self.head, name)).chain(newest.iter().copied());
-        (places.filter(onward).collect(), false)
+        places
     }
 
     fn go(&mut self, mut fits: Vec<Vertex>) {
