@@ -170,6 +170,7 @@ impl Runtime {
         for key in &keys {
             if let Err(refusal) = self.0.ask(key, Command::Open).await.and_then(|opened| opened) {
                 tracing::error!(session.id = %key, error = %refusal.code, "a session with an unfinished turn can't be opened");
+                tokio::spawn(self.0.clone().take_up(key.clone()));
             }
         }
         Ok(keys.len())

@@ -1,6 +1,7 @@
 //! The runtime over a memory store and a model that the test plays, on one thread without a web server.
 
 mod asking;
+mod restart;
 
 use std::cell::RefCell;
 use std::rc::Rc;
