@@ -96,3 +96,21 @@ impl Reader {
         self.receiver.try_recv().ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_rendered_once_a_dialect() {
+        let batch = Batch::new(Vec::new());
+        let mut rendered = 0;
+        for dialect in [0, 1, 0, 1] {
+            batch.rendered(dialect, |_| {
+                rendered += 1;
+                Frames::default()
+            });
+        }
+        assert_eq!(rendered, 2);
+    }
+}

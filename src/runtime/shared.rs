@@ -128,7 +128,7 @@ impl Shared {
             tokio::time::sleep(pause).await;
             match self.ask(&key, Command::Open).await.flatten() {
                 Err(refusal) if matches!(refusal.code, Code::StoreUnavailable | Code::StoreFull) => {
-                    pause = (2 * pause).min(TAKE_UP_PAUSE_MAX)
+                    pause = (2 * pause).min(TAKE_UP_PAUSE_MAX);
                 }
                 Ok(()) | Err(_) => return,
             }

@@ -310,6 +310,31 @@ fn an_unused_session_leaves_memory_and_comes_back() {
 }
 
 #[test]
+fn what_inactive_branches_say_is_read_from_the_store_when_named() {
+    run(async {
+        let bench = Bench::new();
+        let mut first_reply = None;
+        for n in 0..200 {
+            let (turn, user) = (format!("t{n}"), format!("u{n}"));
+            let submitted = bench.say(&turn, &[(&user, Role::User, &format!("question {n}"))]).await.unwrap();
+            bench.model.answers("answer").await;
+            rest(reader(submitted)).await;
+            if n == 0 {
+                first_reply = bench.runtime.session(&key()).await.unwrap().head_id;
+            }
+        }
+        let (reads, reply) = (bench.store.reads(), first_reply.unwrap());
+        let back = [("u0", Role::User, ""), (reply.as_str(), Role::Assistant, ""), ("more", Role::User, "and more")];
+        let submitted = bench.say("back", &back).await.unwrap();
+        let request = bench.model.answers("answer").await;
+        rest(reader(submitted)).await;
+        let read: Vec<String> = request.messages.iter().map(|message| message.joined_text()).collect();
+        assert_eq!(read, ["question 0", "answer", "and more"]);
+        assert_eq!(bench.store.reads(), reads + 1, "one look for all that had left memory");
+    });
+}
+
+#[test]
 fn draining_lets_turns_end_and_takes_no_more() {
     run(async {
         let bench = Bench::new();
