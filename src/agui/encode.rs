@@ -69,4 +69,17 @@ mod tests {
         let texts: Vec<_> = frames.texts().collect();
         assert_eq!(texts[1], r#"{"type":"B","timestamp":7}"#);
     }
+
+    #[test]
+    fn frames_that_are_put_together_are_still_found() {
+        let one = |name: &str| {
+            let mut writer = Writer::with_room(1);
+            writer.event(&json!({ "type": name }), None, None);
+            writer.finish()
+        };
+        let frames = Frames::concat(&[one("A"), Frames::default(), one("B")]);
+        let texts: Vec<_> = frames.texts().collect();
+        assert_eq!(texts, [r#"{"type":"A"}"#, r#"{"type":"B"}"#]);
+        assert_eq!(frames.sse, "data: {\"type\":\"A\"}\n\ndata: {\"type\":\"B\"}\n\n");
+    }
 }
