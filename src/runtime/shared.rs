@@ -16,7 +16,7 @@ use crate::store::Store;
 /// The pause before a session that was given up is opened again; it doubles with each failure.
 const TAKE_UP_PAUSE: Duration = Duration::from_secs(1);
 /// The longest.
-const TAKE_UP_PAUSE_MAX: Duration = Duration::from_secs(60);
+const TAKE_UP_PAUSE_MAX: Duration = Duration::from_mins(1);
 
 type Commands = mpsc::Sender<Command>;
 
