@@ -152,7 +152,7 @@ impl Runtime {
     /// Whether requests can be served: the store answers and the runtime isn't draining.
     pub async fn ready(&self) -> Result<(), Refusal> {
         if self.0.is_draining() {
-            return Err(Refusal::new(Code::ShuttingDown, "the server is stopping"));
+            return Err(shared::stopping());
         }
         self.0.store.ready().await.map_err(|error| {
             // The log has the whole; it may name places that are nobody's business.

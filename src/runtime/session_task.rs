@@ -11,7 +11,7 @@ use super::audience::Audience;
 use super::log::Log;
 use super::reply::Reply;
 use super::running::{Ended, Running};
-use super::shared::Shared;
+use super::shared::{Shared, stopping};
 use super::worker::{Opening, Worker};
 use super::{Following, Joined, Submitted, TurnEnd};
 use crate::clock;
@@ -224,7 +224,7 @@ impl Task {
         self.audience.must_have_room()?;
         let (records, accepted) = engine::submit(&self.log.session, &self.log.key.session, submit, &self.context())?;
         if !records.is_empty() && self.worker.shared.is_draining() {
-            return Err(Refusal::new(Code::ShuttingDown, "the server is stopping; send it again in a moment"));
+            return Err(stopping());
         }
         Ok((records, accepted))
     }
@@ -246,9 +246,9 @@ impl Task {
             Ok(Submitted { accepted, snapshot, cursor: self.cursor(), following })
         };
         let submitted = committed.await;
-        let alive = give(answer, submitted);
-        self.pursue().await?;
-        alive
+        // After a failed append the fold is ahead of the log: nothing may follow it.
+        give(answer, submitted)?;
+        self.pursue().await
     }
 
     /// How a turn ended that is known; what never was a turn ended well.

@@ -84,14 +84,14 @@ impl Shared {
     ) -> Result<T, Refusal> {
         let (answer, answered) = oneshot::channel();
         self.hand(key, command(answer))?;
-        answered.await.map_err(|_| lost())
+        answered.await.map_err(|_| if self.is_draining() { stopping() } else { lost() })
     }
 
     /// Hands a command to the session's task. The lock is held, so that a task can't retire or be stopped in between.
     fn hand(self: &Arc<Self>, key: &SessionKey, command: Command) -> Result<(), Refusal> {
         let mut sessions = lock(&self.sessions);
         if sessions.stopped {
-            return Err(Refusal::new(Code::ShuttingDown, "the server is stopping; send it again in a moment"));
+            return Err(stopping());
         }
         // The task of a channel that is closed has failed.
         let commands = if let Some(commands) = sessions.tasks.get(key).filter(|commands| !commands.is_closed()) {
@@ -117,7 +117,7 @@ impl Shared {
         let (sender, commands) =
             mpsc::channel(self.options.limits.session_requests_max.get().saturating_add(1).min(Semaphore::MAX_PERMITS));
         let opening = Opening { key: key.clone(), commands };
-        worker.send(opening).map_err(|_| Refusal::new(Code::ShuttingDown, "the worker thread is gone; the server is stopping"))?;
+        worker.send(opening).map_err(|_| stopping())?;
         Ok(sender)
     }
 
@@ -168,4 +168,9 @@ impl Shared {
             let _ = commands.try_send(Command::Stop);
         }
     }
+}
+
+/// Why nothing is taken any more.
+pub(super) fn stopping() -> Refusal {
+    Refusal::new(Code::ShuttingDown, "the server is stopping; send it again in a moment")
 }

@@ -2,6 +2,7 @@
 
 mod asking;
 mod restart;
+mod stopping;
 
 use std::cell::RefCell;
 use std::rc::Rc;

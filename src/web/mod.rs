@@ -15,6 +15,7 @@ mod run;
 mod server;
 mod sessions;
 mod sse;
+mod unread;
 mod ws;
 
 pub use options::Options;
@@ -68,8 +69,8 @@ pub fn configure(app: &mut ServiceConfig) {
         .service(route("/agents/{agent}/stop/{thread}").route(web::post().to(agents::stop)))
         .service(route("/v1/sessions/{session}").route(web::get().to(sessions::page)))
         .service(route("/v1/sessions/{session}/tree").route(web::get().to(sessions::tree)))
-        .service(route("/healthz").route(web::get().to(health::alive)))
-        .service(route("/readyz").route(web::get().to(health::ready)))
+        .service(route("/healthz").route(web::get().to(health::alive)).route(web::head().to(health::alive)))
+        .service(route("/readyz").route(web::get().to(health::ready)).route(web::head().to(health::ready)))
         .default_service(web::to(no_route));
 }
 

@@ -15,7 +15,7 @@ use socket2::{SockRef, Socket};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{Options, State, configure, log, origins};
+use super::{Options, State, configure, log, origins, unread};
 use crate::runtime::Runtime;
 
 /// Data that was sent must be acknowledged within so long; a peer that stopped reading counts as gone then.
@@ -49,6 +49,7 @@ pub fn serve(runtime: &Runtime, options: Options, listener: TcpListener) -> io::
             .wrap(origins::cors(state.origins.clone()))
             .wrap(from_fn(origins::guard))
             .wrap(from_fn(log::line))
+            .wrap(from_fn(unread::guard))
     };
     let mut server = HttpServer::new(factory)
         // A client that closes its side has gone: its stream must end, not wait for the next write.

@@ -133,3 +133,52 @@ async fn small_bodies_are_checked_too() {
         assert_eq!(answer.refusal(), (400, "bad_id".to_owned()), "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_body_without_end_is_answered_and_cut() {
+    let app = TestApp::with(|options| options.body_bytes_max = 10_000);
+    for path in ["/agents/demo", "/agents/nobody", "/nowhere"] {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {}\r\nTransfer-Encoding: chunked\r\n\r\n", app.address);
+        let mut endless = Exchange::raw(app.address, head.as_bytes()).await;
+        let chunk = format!("2710\r\n{}\r\n", "x".repeat(10_000));
+        let (mut reader, mut writer) = endless.stream.split();
+        let sending = async { while tokio::io::AsyncWriteExt::write_all(&mut writer, chunk.as_bytes()).await.is_ok() {} };
+        let receiving = async {
+            // The cut may come as an end or as an error; what came before it counts.
+            let mut got = Vec::new();
+            let _ = tokio::io::AsyncReadExt::read_to_end(&mut reader, &mut got).await;
+            String::from_utf8_lossy(&got).to_ascii_lowercase()
+        };
+        let ((), answer) = crate::http::within(async { tokio::join!(sending, receiving) }).await;
+        assert!(answer.starts_with("http/1.1 4"), "{path}: {answer}");
+        assert!(answer.contains("connection: close"), "{path}: {answer}");
+    }
+    assert_eq!(app.post("/agents/demo", &said("s1", "r1", "hello")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_connection_goes_on_after_a_chunked_body_that_was_read() {
+    let app = TestApp::start();
+    let body = said("s1", "r1", "hello").to_string();
+    let head = format!("POST /agents/demo HTTP/1.1\r\nHost: {}\r\nTransfer-Encoding: chunked\r\n\r\n", app.address);
+    let mut exchange = Exchange::raw(app.address, format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes()).await;
+    exchange.until("RUN_FINISHED").await;
+    let next = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", app.address);
+    tokio::io::AsyncWriteExt::write_all(&mut exchange.stream, next.as_bytes()).await.expect("the connection is open");
+    exchange.until("{\"status\":\"ok\"}").await;
+}
+
+#[tokio::test]
+async fn an_encoded_body_is_refused_clearly() {
+    let app = TestApp::start();
+    let body = said("s1", "r1", "hello").to_string();
+    for (encoding, status) in [("gzip", 400), ("br", 400), ("identity, gzip", 400), ("identity", 200), ("Identity", 200)] {
+        let answer =
+            Exchange::send(app.address, "POST", "/agents/demo", &[("Content-Encoding", encoding)], Some(&body)).await.whole().await;
+        assert_eq!(answer.status, status, "{encoding}: {}", answer.text());
+        if status == 400 {
+            assert_eq!(answer.refusal(), (400, "bad_request".to_owned()));
+            assert!(answer.text().contains("Content-Encoding"), "{}", answer.text());
+        }
+    }
+}

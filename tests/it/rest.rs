@@ -12,6 +12,12 @@ async fn the_process_tells_how_it_is() {
     assert_eq!((alive.status, alive.json()), (200, json!({"status": "ok"})));
     let ready = app.get("/readyz").await;
     assert_eq!((ready.status, ready.json()), (200, json!({"status": "ready"})));
+    for path in ["/healthz", "/readyz"] {
+        let head = format!("HEAD {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", app.address);
+        let mut exchange = Exchange::raw(app.address, head.as_bytes()).await;
+        while exchange.read().await {}
+        assert!(exchange.got.starts_with(b"HTTP/1.1 200 "), "{path}: {}", String::from_utf8_lossy(&exchange.got));
+    }
     app.draining.cancel();
     assert_eq!(app.get("/readyz").await.refusal(), (503, "shutting_down".to_owned()));
     assert_eq!(app.get("/healthz").await.status, 200);

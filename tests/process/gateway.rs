@@ -45,6 +45,19 @@ impl Gateway {
         self.child.wait().expect("it ends");
     }
 
+    /// Asks it to stop, as a service manager does; its exit code and how long it took.
+    pub fn terminate(&mut self) -> (Option<i32>, Duration) {
+        let asked = clock::instant();
+        Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().expect("kill");
+        let status = self.child.wait().expect("it ends");
+        (status.code(), clock::instant().duration_since(asked))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()

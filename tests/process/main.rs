@@ -3,3 +3,4 @@
 mod counts;
 mod crash;
 mod gateway;
+mod stop;
