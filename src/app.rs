@@ -61,7 +61,8 @@ async fn serve(runtime: &Runtime, options: web::Options, listener: TcpListener) 
     let stop = stop_signal()?;
     let serving = web::serve(runtime, options, listener)?;
     for address in &serving.addresses {
-        tracing::info!(%address, "listening");
+        let agents: Vec<_> = runtime.agents().map(|agent| agent.as_str()).collect();
+        tracing::info!(%address, agents = agents.join(", "), "listening");
     }
     let server = actix_web::rt::spawn(serving.server);
     let recovered = runtime.recover().await?;

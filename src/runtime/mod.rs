@@ -154,16 +154,14 @@ impl Runtime {
         if self.0.is_draining() {
             return Err(shared::stopping());
         }
-        let unavailable = |error| Refusal::new(Code::StoreUnavailable, format!("the store doesn't answer: {error}"));
-        self.0.store.ready().await.map_err(unavailable)
+        self.0.store.ready().await.map_err(|error| log::unusable(&error))
     }
 
     /// Opens every session with something outstanding, so that its turn goes on; how many. For start-up: waits until a worker
     /// thread has entered.
     pub async fn recover(&self) -> Result<usize, Refusal> {
         let _ = self.0.entered.subscribe().wait_for(|&workers| workers > 0).await;
-        let unavailable = |error| Refusal::new(Code::StoreUnavailable, format!("the store doesn't answer: {error}"));
-        let keys = self.0.store.outstanding().await.map_err(unavailable)?;
+        let keys = self.0.store.outstanding().await.map_err(|error| log::unusable(&error))?;
         for key in &keys {
             if let Err(refusal) = self.0.ask(key, Command::Open).await.and_then(|opened| opened) {
                 tracing::error!(session.id = %key, error = %refusal.code, "a session with an unfinished turn can't be opened");
