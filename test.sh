@@ -15,6 +15,7 @@ install_packages() {
     command -v node > /dev/null || packages+=(nodejs)
     command -v npm > /dev/null || packages+=(npm)
     command -v strace > /dev/null || packages+=(strace)
+    [ -x "${CHROMIUM:-/usr/bin/chromium}" ] || packages+=(chromium)
     python3 -c 'import ensurepip, venv' 2> /dev/null || packages+=(python3-venv)
     if [ ${#packages[@]} -gt 0 ]; then
         local root=()

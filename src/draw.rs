@@ -74,9 +74,13 @@ fn line(node: &TreeNode) -> String {
         (NodeKind::Message, Role::System | Role::Developer | Role::Reasoning | Role::Activity) => "other",
     };
     let text: String = node.message.joined_text().replace('\n', " ").chars().take(TEXT_MAX).collect();
-    let calls: String = node.message.tool_calls.iter().map(|call| format!(" [{} {}]", call.id, call.function.name)).collect();
     let copy = node.copied_from.as_ref().map(|id| format!(" (copy of {id})")).unwrap_or_default();
-    format!("{} {role}{copy}{}: {text}{calls}", node.id, if node.partial { " (partial)" } else { "" }).trim_end().to_owned()
+    let mut line = format!("{} {role}{copy}{}: {text}", node.id, if node.partial { " (partial)" } else { "" });
+    for call in &node.message.tool_calls {
+        let _ = write!(line, " [{} {}]", call.id, call.function.name);
+    }
+    line.truncate(line.trim_end().len());
+    line
 }
 
 #[cfg(test)]

@@ -110,9 +110,10 @@ pub struct SessionKey {
     pub session: SessionId,
 }
 
+/// In one line, whatever a client put into its id.
 impl fmt::Display for SessionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.tenant, self.session)
+        write!(f, "{}/{}", self.tenant.as_str().escape_debug(), self.session.as_str().escape_debug())
     }
 }
 
@@ -132,5 +133,16 @@ impl Stamp {
     /// The `n`th id that an input with this stamp makes.
     pub fn id(&self, n: u32) -> String {
         format!("{SERVER_PREFIX}{:032x}", self.nonce.wrapping_add(u128::from(n)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_shown_in_one_line() {
+        let key = SessionKey { tenant: Tenant::default_tenant(), session: "a\nb\u{1b}[1m é".into() };
+        assert_eq!(key.to_string(), "default/a\\nb\\u{1b}[1m é");
     }
 }

@@ -1,6 +1,6 @@
 //! What a message of a view is, before its place is asked: by its id, or a result by its call; never by what it says.
 
-use super::reading::{Ix, Name};
+use super::reading::Name;
 use super::tree::Tree;
 use crate::ids::NodeId;
 use crate::protocol::{Digest, IgnoredReason, Message, Role, SameIdEdit};
@@ -52,7 +52,7 @@ pub(super) fn meaning(tree: &Tree, message: &Message, digest: Digest, same_id_ed
 
 /// Ids decide, unless edits under the same id are taken. The flag: it says something else than the recorded message.
 fn of_user(tree: &Tree, name: Name, digest: Digest, same_id_edit: SameIdEdit) -> (Meaning, bool) {
-    let differs = tree.named(name).is_some_and(|ix| tree.node(ix).role == Role::User && tree.node(ix).digest != digest);
+    let differs = tree.user_digest(name).is_some_and(|recorded| recorded != digest);
     match (differs, same_id_edit) {
         (false, _) => (Meaning::Known(name), false),
         (true, SameIdEdit::Ignore) => (Meaning::Known(name), true),
@@ -65,14 +65,13 @@ fn of_user(tree: &Tree, name: Name, digest: Digest, same_id_edit: SameIdEdit) ->
 
 /// Results go by their call, before their id.
 fn of_result(tree: &Tree, message: &Message, known: Option<Name>) -> Meaning {
-    let named = |ix: Ix| tree.known(&tree.node(ix).id);
     let Some(called) = message.tool_call_id.as_ref().and_then(|id| tree.call(id)) else {
         return known.map_or(Meaning::Passed(Some(IgnoredReason::CallNotOpen)), Meaning::Known);
     };
-    match (called.result.and_then(named), called.open, named(called.reply)) {
-        (Some(result), _, _) => Meaning::Known(result),
-        (None, true, Some(reply)) => Meaning::Answer(reply),
-        (None, _, _) => Meaning::Passed(Some(IgnoredReason::CallNotOpen)),
+    match called.result {
+        Some(result) => Meaning::Known(tree.node(result).name),
+        None if called.open => Meaning::Answer(tree.node(called.reply).name),
+        None => Meaning::Passed(Some(IgnoredReason::CallNotOpen)),
     }
 }
 
@@ -80,7 +79,7 @@ fn of_result(tree: &Tree, message: &Message, known: Option<Name>) -> Meaning {
 fn parent_named_by_call(tree: &Tree, message: &Message) -> Option<Name> {
     let id = message.id.as_ref()?;
     let called = tree.call(&id.as_str().into())?;
-    tree.known(&tree.node(called.reply).id)
+    Some(tree.node(called.reply).name)
 }
 
 /// Whether a reasoning message belongs to no reply that is known here.

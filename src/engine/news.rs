@@ -101,22 +101,21 @@ impl<'a> Collector<'a> {
         let Some(ix) = self.tree.named(name) else { return };
         let original = self.tree.node(ix).original;
         let node = self.tree.node(original);
-        let Some(shown) = self.tree.known(&node.id) else { return };
         // What readers never see as a message isn't brought to light by a client that guesses its id.
         let to_see = node.shown && node.kind == NodeKind::Message;
-        if !to_see || self.is_there(shown) || self.is_there(name) {
+        if !to_see || self.is_there(node.name) || self.is_there(name) {
             return;
         }
         if let Some(reply) = self.reply_of(original) {
             self.copy(reply);
         }
-        self.written.insert(shown);
+        self.written.insert(node.name);
         self.list.push(News::Copy(original));
     }
 
     /// The name of the reply whose call this node answers.
     fn reply_of(&self, result: Ix) -> Option<Name> {
         let called = self.tree.answers(result).and_then(|id| self.tree.call(id))?;
-        self.tree.known(&self.tree.node(called.reply).id)
+        Some(self.tree.node(called.reply).name)
     }
 }

@@ -391,6 +391,7 @@ impl MessageNew {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
 fn is_message(kind: &NodeKind) -> bool {
     *kind == NodeKind::Message
 }
@@ -404,6 +405,7 @@ fn is_default(client: &Client) -> bool {
     *client == Client::default()
 }
 
+#[expect(clippy::option_option, reason = "absent and null are different")]
 fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<NodeId>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }

@@ -16,6 +16,8 @@ use crate::protocol::{Digest, NodeKind, Role};
 pub struct Node {
     /// Its id.
     pub id: NodeId,
+    /// The same, as a name.
+    pub name: Name,
     /// Position of its record.
     pub seq: u64,
     /// When it was recorded.
@@ -42,14 +44,21 @@ pub struct Node {
     pub reads_empty: bool,
 }
 
-/// What a name stands for.
-#[derive(Clone, Debug)]
+/// What a name stands for, and what a walk asks of it: half a cache line.
+#[derive(Clone, Copy, Debug)]
 struct Named {
-    id: NodeId,
+    /// Its node's reader view, and that without the last message.
+    place: Vertex,
+    above: Vertex,
     node: Ix,
-    /// Reader views that end with it, besides its own node's.
-    more: Vec<Vertex>,
+    digest: Digest,
+    role: Role,
+    /// Whether other reader views end with it too.
+    copied: bool,
 }
+
+/// A name without a node. What it says and who isn't asked then.
+const NAMELESS: Named = Named { place: NONE, above: NONE, node: NONE, digest: Digest([0; 16]), role: Role::User, copied: false };
 
 /// A tool call of a reply.
 #[derive(Clone, Debug)]
@@ -84,6 +93,10 @@ pub struct Tree {
     readings: Readings,
     names: HashMap<NodeId, Name, RandomState>,
     named: Vec<Named>,
+    /// The id that each name was made for.
+    ids: Vec<NodeId>,
+    /// Reader views that end with a name, besides its own node's.
+    copies: HashMap<Name, Vec<Vertex>, RandomState>,
     calls: HashMap<ToolCallId, Called, RandomState>,
     open: Vec<ToolCallId>,
     /// Of a reply: the calls that it asks for.
@@ -120,6 +133,7 @@ impl Tree {
         };
         let node = Node {
             id: new.id.clone(),
+            name,
             seq,
             at,
             digest,
@@ -133,7 +147,9 @@ impl Tree {
             landing: new.kind != NodeKind::Custom || self.is_finished_reply(vertex),
             reads_empty: new.reads_as == Some(None),
         };
-        self.named[name as usize].node = ix;
+        let above = self.readings.parent(vertex);
+        let copied = self.named[name as usize].copied;
+        self.named[name as usize] = Named { place: vertex, above, node: ix, digest, role, copied };
         if node.landing {
             self.readings.land(vertex, ix);
         }
@@ -158,7 +174,8 @@ impl Tree {
         let shown = self.name(&shown);
         let (vertex, new) = self.readings.extend(above, shown);
         if new && shown != name {
-            self.named[shown as usize].more.push(vertex);
+            self.named[shown as usize].copied = true;
+            self.copies.entry(shown).or_default().push(vertex);
         }
         vertex
     }
@@ -207,7 +224,8 @@ impl Tree {
             return name;
         }
         let name = u32::try_from(self.named.len()).expect("fewer than 2^32 names");
-        self.named.push(Named { id: id.clone(), node: NONE, more: Vec::new() });
+        self.named.push(NAMELESS);
+        self.ids.push(id.clone());
         self.names.insert(id.clone(), name);
         name
     }
@@ -220,7 +238,7 @@ impl Tree {
             return;
         }
         self.names.insert(new.clone(), name);
-        self.named[name as usize].id = new.clone();
+        self.ids[name as usize] = new.clone();
     }
 
     /// The name of a known id.
@@ -230,7 +248,7 @@ impl Tree {
 
     /// The id that a name was made for.
     pub fn name_id(&self, name: Name) -> &NodeId {
-        &self.named[name as usize].id
+        &self.ids[name as usize]
     }
 
     /// The node that a name was given to.
@@ -246,7 +264,20 @@ impl Tree {
     /// Every reader view that ends with a name: its node's, and those that show it.
     pub fn places(&self, name: Name) -> (Option<Vertex>, &[Vertex]) {
         let named = &self.named[name as usize];
-        (self.nodes.get(named.node as usize).map(|node| node.vertex), &named.more)
+        let copies = if named.copied { self.copies.get(&name) } else { None };
+        (Some(named.place).filter(|&place| place != NONE), copies.map_or(&[], Vec::as_slice))
+    }
+
+    /// The one place of a name, when it is the next one after `at`.
+    pub fn next(&self, at: Vertex, name: Name) -> Option<Vertex> {
+        let named = &self.named[name as usize];
+        (named.above == at && !named.copied).then_some(named.place)
+    }
+
+    /// Of a user's message: the hash of what it says.
+    pub fn user_digest(&self, name: Name) -> Option<Digest> {
+        let named = &self.named[name as usize];
+        (named.role == Role::User && named.node != NONE).then_some(named.digest)
     }
 
     /// The place of a name in the reader view `vertex`.
@@ -327,7 +358,7 @@ impl Tree {
         let reply = self.answers(ix).and_then(|id| self.calls.get(id)).map(|called| called.reply);
         let asked = reply.and_then(|reply| self.asks.get(&reply));
         asked.into_iter().flatten().filter_map(|id| self.calls.get(id)).all(|called| match called.result {
-            Some(result) => self.known(&self.node(result).id).is_some_and(|name| self.is_in(vertex, name)),
+            Some(result) => self.is_in(vertex, self.node(result).name),
             None => !called.open,
         })
     }

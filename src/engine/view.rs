@@ -17,27 +17,36 @@ use crate::protocol::{Code, Digest, Ignored, Message, PartialView, Refusal, Role
 pub struct View {
     /// In the client's order.
     pub messages: Vec<Message>,
-    digests: Vec<Digest>,
+    keys: Vec<Key>,
+}
+
+/// What reconciling reads of most messages, side by side.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) id: Option<NodeId>,
+    pub(super) role: Role,
+    /// Of a user's message: what it says.
+    pub(super) digest: Digest,
 }
 
 impl View {
     /// Makes `messages` ready.
     pub fn new(messages: Vec<Message>) -> Self {
-        let hashed = |message: &Message| match message.role {
-            Role::User => message.digest(),
-            Role::Assistant | Role::Tool | Role::System | Role::Developer | Role::Reasoning | Role::Activity => Digest::default(),
+        let key = |message: &Message| {
+            let digest = if message.role == Role::User { message.digest() } else { Digest::default() };
+            Key { id: message.id.clone(), role: message.role, digest }
         };
-        let digests = messages.iter().map(hashed).collect();
-        Self { messages, digests }
+        let keys = messages.iter().map(key).collect();
+        Self { messages, keys }
     }
 
     /// A hash over the whole: ids, roles, what users say, and results.
     pub fn digest(&self) -> Digest {
         let mut hasher = blake3::Hasher::new();
-        for (message, digest) in self.messages.iter().zip(&self.digests) {
+        for (message, key) in self.messages.iter().zip(&self.keys) {
             let id = message.id.as_ref().map_or("", NodeId::as_str);
             let call = message.tool_call_id.as_ref().map_or("", |id| id.as_str());
-            let digest = if message.role == Role::Tool { message.digest() } else { *digest };
+            let digest = if message.role == Role::Tool { message.digest() } else { key.digest };
             hasher.update(&[message.role as u8]).update(id.as_bytes()).update(b"\0").update(call.as_bytes()).update(&digest.0);
         }
         Digest::of(&hasher)
@@ -88,8 +97,12 @@ pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOption
     let mut walk = Walk::new(tree, head, options.same_id_edit);
     let mut unsure = Unsure::default();
     let mut from = 0;
-    while let Some(message) = view.messages.get(from) {
-        match walk.step(from, message, view.digests[from]) {
+    while let Some(key) = view.keys.get(from) {
+        if walk.goes_on(key) {
+            from += 1;
+            continue;
+        }
+        match walk.step(from, &view.messages[from], key.digest) {
             Step::On => {}
             Step::Over { id_known } => unsure.add(from, id_known),
             Step::News => break,
@@ -110,7 +123,7 @@ pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOption
     let under = if appended { tree.vertex(head) } else { vertex };
     let mut news = Collector::new(tree, under, options.same_id_edit, walk.results, walk.ignored, walk.ignored_edits);
     for (index, message) in view.messages.iter().enumerate().skip(from) {
-        news.take(index, message, view.digests[index])?;
+        news.take(index, message, view.keys[index].digest)?;
     }
     let (results, list) = news.finish(view)?;
     let nothing = !matched && list.is_empty();

@@ -7,8 +7,9 @@ use foldhash::fast::RandomState;
 use super::meaning::{Meaning, Meant, meaning};
 use super::reading::{EMPTY, Ix, Name, Vertex};
 use super::tree::Tree;
+use super::view::Key;
 use crate::ids::NodeId;
-use crate::protocol::{Digest, Ignored, Message, SameIdEdit};
+use crate::protocol::{Digest, Ignored, Message, Role, SameIdEdit};
 
 /// The most reader views that a walk keeps.
 const CANDIDATES_MAX: usize = 16;
@@ -82,6 +83,26 @@ impl<'a> Walk<'a> {
         self.fits[0]
     }
 
+    /// Goes on to a message that plainly comes next: most do. What this doesn't do, [`step`](Self::step) does.
+    pub(super) fn goes_on(&mut self, key: &Key) -> bool {
+        let Some(name) = key.id.as_ref().and_then(|id| self.tree.known(id)) else { return false };
+        let plain = match key.role {
+            Role::User => self.tree.user_digest(name).is_none_or(|recorded| recorded == key.digest),
+            Role::Assistant => true,
+            Role::Tool | Role::System | Role::Developer | Role::Reasoning | Role::Activity => false,
+        };
+        plain && self.next(name)
+    }
+
+    /// Goes on to a name whose one place is the next one.
+    fn next(&mut self, name: Name) -> bool {
+        let [at] = self.fits.as_mut_slice() else { return false };
+        let Some(place) = self.tree.next(*at, name) else { return false };
+        *at = place;
+        self.matched = true;
+        true
+    }
+
     /// Takes one message.
     pub(super) fn step(&mut self, index: usize, message: &Message, digest: Digest) -> Step {
         let Meant { meaning: found, differs, id_known, by_id } = meaning(self.tree, message, digest, self.same_id_edit);
@@ -112,17 +133,11 @@ impl<'a> Walk<'a> {
 
     /// Goes on to a name's place, or passes over it where it was walked already or has no place yet.
     fn follow(&mut self, name: Name) -> Fit {
-        let tree = self.tree;
-        let readings = tree.readings();
-        let (own, more) = tree.places(name);
-        if let (Some(place), [], [at]) = (own, more, self.fits.as_mut_slice())
-            && place != EMPTY
-            && readings.parent(place) == *at
-        {
-            *at = place;
-            self.matched = true;
+        if self.next(name) {
             return Fit::Onward;
         }
+        let tree = self.tree;
+        let (own, more) = tree.places(name);
         if own.is_none_or(|place| place == EMPTY) && more.is_empty() {
             return Fit::Over;
         }

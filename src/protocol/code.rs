@@ -76,6 +76,8 @@ codes! {
     TurnIdReused = "turn_id_reused",
     /// Too many readers of one session.
     TooManyReaders = "too_many_readers",
+    /// Too many requests wait for one session.
+    TooManyRequests = "too_many_requests",
     /// The reader fell too far behind; it may join again.
     TooSlow = "too_slow",
     /// The server is stopping; another instance, or this one in a moment, takes the request.
@@ -129,7 +131,8 @@ impl<'de> serde::Deserialize<'de> for Code {
     }
 }
 
-/// Why something was not done. As JSON: `{error, message, …details}`. Nothing was written.
+/// Why something was not done. As JSON: `{error, message, …details}`. Nothing was written, unless the code says that it
+/// isn't known.
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {

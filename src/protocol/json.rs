@@ -10,6 +10,9 @@ use serde_json::value::RawValue;
 /// Relayed JSON may nest this deep; every reader of it can follow.
 const DEPTH_MAX: usize = 100;
 
+/// So many characters of a fault are told.
+const FAULT_CHARS_MAX: usize = 200;
+
 /// Any JSON value, as it was written. Deserializing refuses what later readers could not parse: nesting deeper than 100
 /// and escaped surrogates that have no partner.
 #[derive(Clone)]
@@ -51,6 +54,17 @@ impl Json {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JsonError(&'static str);
+
+/// What a reader of JSON says, without the position. It may repeat a whole value: of a long text only the ends are kept.
+pub fn json_fault(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    let text = text.strip_suffix(&position).unwrap_or(&text);
+    match (text.char_indices().nth(FAULT_CHARS_MAX / 2), text.char_indices().nth_back(FAULT_CHARS_MAX / 2)) {
+        (Some((first, _)), Some((last, _))) if first < last => format!("{}…{}", &text[..first], &text[last..]),
+        (Some(_) | None, Some(_) | None) => text.to_owned(),
+    }
+}
 
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {

@@ -18,5 +18,5 @@ pub use cursor::{Cursor, CursorError};
 pub use event::{Event, EventBody, Live};
 pub use frames::Frames;
 pub use input::{Client, Input, InputBody, PartialView, SameIdEdit, ViewOptions};
-pub use json::{Json, JsonError};
+pub use json::{Json, JsonError, json_fault};
 pub use message::{Content, Digest, FunctionCall, Message, NodeKind, Part, PartKind, Role, ToolCall};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::protocol::{Event, Frames};
 
@@ -54,7 +54,7 @@ pub struct Sink {
 
 /// A reader that may fall `batches` behind.
 pub fn channel(batches: usize) -> (Sink, Reader) {
-    let (sender, receiver) = mpsc::channel(batches);
+    let (sender, receiver) = mpsc::channel(batches.min(Semaphore::MAX_PERMITS));
     let slow = Arc::new(OnceLock::new());
     (Sink { sender, slow: slow.clone() }, Reader { receiver, slow })
 }

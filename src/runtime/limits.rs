@@ -10,6 +10,8 @@ use serde::Deserialize;
 pub struct Limits {
     /// The most readers of one session.
     pub readers_max: NonZeroUsize,
+    /// The most requests that wait for one session.
+    pub session_requests_max: NonZeroUsize,
     /// The most batches that wait for one reader; one that falls further behind is let go.
     pub reader_batches_max: NonZeroUsize,
     /// The most model calls of one turn.
@@ -24,5 +26,6 @@ pub struct Limits {
 
 impl Limits {
     /// Its keys.
-    pub const KEYS: &[&str] = &["readers_max", "reader_batches_max", "calls_per_turn_max", "reply_bytes_max", "idle_secs", "drain_secs"];
+    pub const KEYS: &[&str] =
+        &["readers_max", "session_requests_max", "reader_batches_max", "calls_per_turn_max", "reply_bytes_max", "idle_secs", "drain_secs"];
 }

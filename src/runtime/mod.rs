@@ -154,7 +154,11 @@ impl Runtime {
         if self.0.is_draining() {
             return Err(shared::stopping());
         }
-        self.0.store.ready().await.map_err(|error| log::unusable(&error))
+        self.0.store.ready().await.map_err(|error| {
+            // The log has the whole; it may name places that are nobody's business.
+            tracing::warn!(error = %error, source = std::error::Error::source(&error).map(tracing::field::display), "the store isn't ready");
+            Refusal::new(Code::StoreUnavailable, "the store doesn't answer")
+        })
     }
 
     /// Opens every session with something outstanding, so that its turn goes on; how many. For start-up: waits until a worker

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use super::reply::Reply;
 use crate::clock;
 use crate::engine::{Effect, Tree};
-use crate::ids::{Millis, ToolCallId};
+use crate::ids::{ID_BYTES_MAX, Millis, ToolCallId};
 use crate::protocol::{CallError, CallErrorKind, CallRequest, Cursor, Event, Finish, Message, Usage, Writing};
 use crate::provider::{Attempt, Chunk, Provider};
 
@@ -108,7 +108,9 @@ impl Running {
                     None => return Some(Err(CallError::new(CallErrorKind::Nonsense, "the reply is larger than the limit"))),
                 }
                 let fresh = |given: Option<ToolCallId>, taken: &[ToolCallId]| {
-                    let free = |id: &ToolCallId| tree.call(id).is_none() && !taken.contains(id) && !id.as_str().is_empty();
+                    // Clients send it back, and may not send a longer one.
+                    let fits = |id: &ToolCallId| (1..=ID_BYTES_MAX).contains(&id.as_str().len());
+                    let free = |id: &ToolCallId| fits(id) && tree.call(id).is_none() && !taken.contains(id);
                     given.filter(free).unwrap_or_else(|| clock::stamp().id(0).into())
                 };
                 self.reply.take(chunk, now, fresh, &mut self.told);

@@ -2,6 +2,7 @@
 //! tells readers. Control flow is here, the parts are in `log`, `running`, `audience`.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -10,13 +11,13 @@ use super::audience::Audience;
 use super::log::Log;
 use super::reply::Reply;
 use super::running::{Ended, Running};
-use super::shared::stopping;
+use super::shared::{Shared, stopping};
 use super::worker::{Opening, Worker};
 use super::{Following, Joined, Submitted, TurnEnd};
 use crate::clock;
-use crate::engine::{self, Context, Effect, End, Finished, Policy, Record, Submit};
+use crate::engine::{self, Call, Context, Effect, End, Finished, Policy, Record, Submit, Turn};
 use crate::ids::{NodeId, SessionKey, TurnId};
-use crate::protocol::{Accepted, CallRequest, Cursor, Event, Refusal, SessionPage, TreePage};
+use crate::protocol::{Accepted, CallRequest, Code, Cursor, Event, Refusal, SessionPage, TreePage};
 
 type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
 
@@ -63,19 +64,34 @@ fn give<T>(answer: Answer<T>, result: Result<T, Refusal>) -> Result<(), Refusal>
 /// Runs a session's task to its end.
 pub async fn run(worker: Rc<Worker>, opening: Opening) {
     let Opening { key, mut commands } = opening;
-    worker.shared.living.send_modify(|living| *living += 1);
+    let _living = Living::of(&worker.shared);
     let stopped = match Task::open(worker.clone(), key.clone()).await {
         Ok(mut task) => task.work(&mut commands).await,
         Err(refusal) => Err(refusal),
     };
     if let Err(refusal) = stopped {
         tracing::warn!(session.id = %key, error = %refusal.code, message = %refusal.message, "the session is given up; it is opened again when asked for");
-        commands.close();
+        worker.shared.give_up(&key, &mut commands);
         while let Some(command) = commands.recv().await {
             command.refuse(&refusal);
         }
     }
-    worker.shared.living.send_modify(|living| *living -= 1);
+}
+
+/// Counts as a task that lives, also when it ends by a panic.
+struct Living(Arc<Shared>);
+
+impl Living {
+    fn of(shared: &Arc<Shared>) -> Self {
+        shared.living.send_modify(|living| *living += 1);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for Living {
+    fn drop(&mut self) {
+        self.0.living.send_modify(|living| *living -= 1);
+    }
 }
 
 enum Woken {
@@ -108,14 +124,14 @@ impl Task {
         let audience = Audience::new(&shared.options.limits);
         let mut task = Self { worker, log, audience, running: None, counted: false };
         if let Some(turn) = &task.log.session.turn {
-            tracing::warn!(session.id = %task.log.key, turn.id = %turn.id, "a turn whose process was lost is taken up");
+            tracing::warn!(session.id = %task.log.key, turn.id = turn.id.as_str(), "a turn whose process was lost is taken up");
             let records = engine::recover(&task.log.session, &task.context());
             task.change(records).await?;
         }
         Ok(task)
     }
 
-    async fn work(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> Result<(), Refusal> {
+    async fn work(&mut self, commands: &mut mpsc::Receiver<Command>) -> Result<(), Refusal> {
         loop {
             match self.woken(commands).await {
                 Woken::Command(Some(Command::Stop) | None) => return Ok(()),
@@ -136,7 +152,7 @@ impl Task {
         }
     }
 
-    async fn woken(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> Woken {
+    async fn woken(&mut self, commands: &mut mpsc::Receiver<Command>) -> Woken {
         let session = &self.log.session;
         if let Some(running) = &mut self.running {
             return tokio::select! {
@@ -253,8 +269,8 @@ impl Task {
         let stopped = ended.or_else(|| self.running.take_if(|running| !engine::wanted(&self.log.session).contains(running.effect())));
         let closing = stopped.as_ref().and_then(|running| running.closing(clock::now()));
         drop(stopped);
-        self.start_call().await?;
         self.count(self.log.session.turn.is_some());
+        self.start_call().await?;
         let mut appended = std::pin::pin!(Log::append(self.log.store(), self.log.key.clone(), append));
         loop {
             tokio::select! {
@@ -282,29 +298,30 @@ impl Task {
         let Some(effect) = wanted.filter(|_| self.running.is_none()) else { return Ok(()) };
         let path = engine::path(&self.log.session);
         self.log.recall(path).await?;
-        self.running = self.request().and_then(|(llm, request)| {
-            let provider = self.worker.provider(&llm);
-            let session = &self.log.session;
-            let call = session.turn.as_ref().and_then(|turn| turn.call.as_ref())?;
-            let reply = Reply::new(call.reply_id.clone(), session.seq, call.attempt);
-            Some(Running::start(effect, provider.as_deref(), request, reply, self.worker.shared.options.limits.reply_bytes_max.get()))
-        });
+        let session = &self.log.session;
+        let turn = session.turn.as_ref().and_then(|turn| turn.call.as_ref().map(|call| (turn, call)));
+        let request = turn.and_then(|(turn, call)| Some((call, self.request(turn, call)?)));
+        // A turn whose call can't be asked for would run for ever.
+        let Some((call, (llm, request))) = request else {
+            return Err(Refusal::new(Code::Internal, "the model's part of the conversation isn't in memory"));
+        };
+        let provider = self.worker.provider(&llm);
+        let reply = Reply::new(call.reply_id.clone(), session.seq, call.attempt);
+        let bytes_max = self.worker.shared.options.limits.reply_bytes_max.get();
+        self.running = Some(Running::start(effect, provider.as_deref(), request, reply, bytes_max));
         Ok(())
     }
 
     /// What the running turn asks its model.
-    fn request(&self) -> Option<(String, CallRequest)> {
-        let session = &self.log.session;
-        let turn = session.turn.as_ref()?;
+    fn request(&self, turn: &Turn, call: &Call) -> Option<(String, CallRequest)> {
         let agent = self.worker.shared.options.agents.get(&turn.agent_id);
-        let messages = engine::prompt(session).ok()?;
         let request = CallRequest {
             model: None,
             system: agent.and_then(|agent| agent.system.clone()),
-            messages,
+            messages: engine::prompt(&self.log.session).ok()?,
             tools: turn.client.tools.clone(),
             index: turn.calls.saturating_sub(1),
-            hidden: turn.call.as_ref().is_some_and(|call| call.hidden),
+            hidden: call.hidden,
         };
         Some((agent.map(|agent| agent.llm.clone()).unwrap_or_default(), request))
     }

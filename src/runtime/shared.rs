@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::Options;
 use super::session_task::Command;
@@ -12,15 +12,7 @@ use crate::ids::SessionKey;
 use crate::protocol::{Code, Refusal};
 use crate::store::Store;
 
-type Commands = mpsc::UnboundedSender<Command>;
-
-/// The sessions that have a task.
-#[derive(Default)]
-struct Sessions {
-    tasks: HashMap<SessionKey, Commands>,
-    /// Every task was told to stop; none is started any more.
-    closed: bool,
-}
+type Commands = mpsc::Sender<Command>;
 
 /// What the threads of a runtime share.
 pub struct Shared {
@@ -35,6 +27,18 @@ pub struct Shared {
     /// Session tasks that live.
     pub(super) living: watch::Sender<usize>,
     pub(super) draining: watch::Sender<bool>,
+}
+
+/// The sessions that have a task.
+#[derive(Default)]
+struct Sessions {
+    tasks: HashMap<SessionKey, Commands>,
+    /// No task is started any more.
+    stopped: bool,
+}
+
+fn lost() -> Refusal {
+    Refusal::new(Code::Internal, "the session's task was lost; send it again with the same turn id")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -73,49 +77,52 @@ impl Shared {
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, Refusal> {
         let (answer, answered) = oneshot::channel();
-        let mut command = command(answer);
-        loop {
-            let commands = self.commands(key)?;
-            match commands.send(command) {
-                Ok(()) => break,
-                Err(mpsc::error::SendError(back)) => {
-                    self.forget(key, &commands);
-                    command = back;
-                }
-            }
-        }
+        self.hand(key, command(answer))?;
         answered.await.map_err(|_| if self.is_draining() { stopping() } else { lost() })
     }
 
-    fn commands(self: &Arc<Self>, key: &SessionKey) -> Result<Commands, Refusal> {
+    /// Hands a command to the session's task. The lock is held, so that a task can't retire or be stopped in between.
+    fn hand(self: &Arc<Self>, key: &SessionKey, command: Command) -> Result<(), Refusal> {
         let mut sessions = lock(&self.sessions);
-        if sessions.closed {
+        if sessions.stopped {
             return Err(stopping());
         }
-        if let Some(commands) = sessions.tasks.get(key) {
-            return Ok(commands.clone());
+        // The task of a channel that is closed has failed.
+        let commands = if let Some(commands) = sessions.tasks.get(key).filter(|commands| !commands.is_closed()) {
+            commands
+        } else {
+            let commands = self.start(key, sessions.tasks.len())?;
+            sessions.tasks.entry(key.clone()).insert_entry(commands).into_mut()
+        };
+        // The last place is kept for the command to stop.
+        if commands.capacity() <= 1 {
+            let text = format!("{} requests wait for the session, the most that are allowed", self.options.limits.session_requests_max);
+            return Err(Refusal::new(Code::TooManyRequests, text));
         }
+        commands.try_send(command).map_err(|_| lost())
+    }
+
+    /// Starts a session's task.
+    fn start(self: &Arc<Self>, key: &SessionKey, sessions: usize) -> Result<Commands, Refusal> {
         let workers = lock(&self.workers);
-        let place = worker::place(self).or_else(|| sessions.tasks.len().checked_rem(workers.len()));
+        let place = worker::place(self).or_else(|| sessions.checked_rem(workers.len()));
         let worker = place.and_then(|place| workers.get(place));
         let worker = worker.ok_or_else(|| Refusal::new(Code::Internal, "no worker thread has entered the runtime"))?;
-        let (sender, commands) = mpsc::unbounded_channel();
+        let (sender, commands) =
+            mpsc::channel(self.options.limits.session_requests_max.get().saturating_add(1).min(Semaphore::MAX_PERMITS));
         let opening = Opening { key: key.clone(), commands };
         worker.send(opening).map_err(|_| stopping())?;
-        sessions.tasks.insert(key.clone(), sender.clone());
         Ok(sender)
     }
 
-    /// The task behind `commands` takes no more: whoever asks next starts another.
-    pub(super) fn forget(&self, key: &SessionKey, commands: &Commands) {
-        let mut sessions = lock(&self.sessions);
-        if sessions.tasks.get(key).is_some_and(|current| current.same_channel(commands)) {
-            sessions.tasks.remove(key);
-        }
+    /// Sessions that have a task.
+    #[cfg(test)]
+    pub(super) fn open_sessions(&self) -> usize {
+        lock(&self.sessions).tasks.len()
     }
 
     /// A task gives itself up, unless it has been asked something.
-    pub(super) fn retire(&self, key: &SessionKey, commands: &mut mpsc::UnboundedReceiver<Command>) -> bool {
+    pub(super) fn retire(&self, key: &SessionKey, commands: &mut mpsc::Receiver<Command>) -> bool {
         let mut sessions = lock(&self.sessions);
         if !commands.is_empty() {
             return false;
@@ -125,13 +132,20 @@ impl Shared {
         true
     }
 
-    /// Tells every session's task to stop. No other is started: those who go on asking would keep the process from its end.
+    /// A task that failed takes no more: whoever asks next starts another.
+    pub(super) fn give_up(&self, key: &SessionKey, commands: &mut mpsc::Receiver<Command>) {
+        let mut sessions = lock(&self.sessions);
+        commands.close();
+        sessions.tasks.remove(key);
+    }
+
+    /// Tells every session's task to stop, and starts no more.
     pub(super) fn stop_all(&self) {
         let mut sessions = lock(&self.sessions);
-        sessions.closed = true;
-        for commands in sessions.tasks.values() {
-            // One that has ended needn't be told.
-            let _ = commands.send(Command::Stop);
+        sessions.stopped = true;
+        for (_, commands) in sessions.tasks.drain() {
+            // One that is gone has stopped.
+            let _ = commands.try_send(Command::Stop);
         }
     }
 }
@@ -139,8 +153,4 @@ impl Shared {
 /// Why nothing is taken any more.
 pub(super) fn stopping() -> Refusal {
     Refusal::new(Code::ShuttingDown, "the server is stopping; send it again in a moment")
-}
-
-fn lost() -> Refusal {
-    Refusal::new(Code::Internal, "the session's task was lost; send it again with the same turn id")
 }

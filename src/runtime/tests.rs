@@ -1,5 +1,6 @@
 //! The runtime over a memory store and a model that the test plays, on one thread without a web server.
 
+mod asking;
 mod stopping;
 
 use std::cell::RefCell;
@@ -56,8 +57,7 @@ impl Provider for Played {
     }
 }
 
-const LIMITS: &str =
-    "readers_max = 4\nreader_batches_max = 64\ncalls_per_turn_max = 3\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
+const LIMITS: &str = "readers_max = 4\nsession_requests_max = 3\nreader_batches_max = 64\ncalls_per_turn_max = 3\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
 
 struct Bench {
     runtime: Runtime,
@@ -72,23 +72,12 @@ impl Bench {
 
     fn over(store: Arc<Faulty>) -> Self {
         let model = Played::default();
-        let made = model.clone();
-        let agent: AgentOptions = toml::from_str("llm = \"played\"\nsystem = \"Be kind.\"").unwrap();
-        let options = Options {
-            agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
-            llms: BTreeMap::from([("played".to_owned(), Llm { factory: Arc::new(move || Box::new(made.clone())), attempts: 2 })]),
-            limits: toml::from_str(LIMITS).unwrap(),
-        };
-        let runtime = Runtime::new(options, store.clone());
-        runtime.enter();
+        let runtime = made(&model, store.clone(), LIMITS);
         Self { runtime, model, store }
     }
 
     async fn say(&self, turn: &str, messages: &[(&str, Role, &str)]) -> Result<Submitted, Refusal> {
-        let messages = messages.iter().map(|(id, role, text)| Message::text(*role, *text).with_id((*id).into())).collect();
-        let body = InputBody::Messages { messages, options: ViewOptions::default() };
-        let input = Input { agent_id: "bot".into(), turn_id: Some(turn.into()), run: None, client: Client::default(), body };
-        self.runtime.submit(&key(), input).await
+        self.runtime.submit(&key(), input(turn, messages)).await
     }
 
     async fn tree(&self) -> String {
@@ -99,6 +88,12 @@ impl Bench {
         names.dedup();
         names.iter().enumerate().fold(drawn, |drawn, (n, id)| drawn.replace(id, &format!("r{}", n + 1)))
     }
+}
+
+fn input(turn: &str, messages: &[(&str, Role, &str)]) -> Input {
+    let messages = messages.iter().map(|(id, role, text)| Message::text(*role, *text).with_id((*id).into())).collect();
+    let body = InputBody::Messages { messages, options: ViewOptions::default() };
+    Input { agent_id: "bot".into(), turn_id: Some(turn.into()), run: None, client: Client::default(), body }
 }
 
 fn key() -> SessionKey {
@@ -129,6 +124,20 @@ fn text(events: &[Event]) -> String {
 #[expect(clippy::unnecessary_wraps, reason = "pieces are results")]
 fn says(words: &str) -> Piece {
     Ok(Chunk::Text(words.to_owned()))
+}
+
+/// A runtime whose agent `bot` asks `model`, entered by this thread.
+fn made(model: &Played, store: Arc<Faulty>, limits: &str) -> Runtime {
+    let model = model.clone();
+    let agent: AgentOptions = toml::from_str("llm = \"played\"\nsystem = \"Be kind.\"").unwrap();
+    let options = Options {
+        agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
+        llms: BTreeMap::from([("played".to_owned(), Llm { factory: Arc::new(move || Box::new(model.clone())), attempts: 2 })]),
+        limits: toml::from_str(limits).unwrap(),
+    };
+    let runtime = Runtime::new(options, store);
+    runtime.enter();
+    runtime
 }
 
 /// Runs on a paused clock, on one thread, with local tasks.

@@ -17,7 +17,7 @@ pub struct Opening {
     /// Which.
     pub key: SessionKey,
     /// What it is asked.
-    pub commands: mpsc::UnboundedReceiver<Command>,
+    pub commands: mpsc::Receiver<Command>,
 }
 
 /// What the session tasks of a thread share.

@@ -15,7 +15,7 @@ use super::{State, body, paths, sse, ws};
 use crate::agui::{Dialect, RunInput};
 use crate::clock;
 use crate::ids::{AgentId, TurnId};
-use crate::protocol::{Client, Code, Input, Refusal, ViewOptions};
+use crate::protocol::{Client, Code, Input, Refusal, ViewOptions, json_fault};
 use crate::runtime::{AgentOptions, OnDisconnect};
 
 /// `POST /agents/{agent}`: a `RunAgentInput` in, server-sent events out. Before the start a refusal is JSON with its status.
@@ -153,10 +153,13 @@ pub(super) async fn stop(
 }
 
 fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => Refusal::new(Code::BadRequest, format!("the body has not the expected fields: {error}")),
-        serde_json::error::Category::Syntax | serde_json::error::Category::Eof | serde_json::error::Category::Io => {
-            Refusal::new(Code::BadJson, format!("the body is not JSON: {error}"))
+    serde_json::from_slice(body).map_err(|error| {
+        let fault = format!("{} at line {}, column {}", json_fault(&error), error.line(), error.column());
+        match error.classify() {
+            serde_json::error::Category::Data => Refusal::new(Code::BadRequest, format!("the body has not the expected fields: {fault}")),
+            serde_json::error::Category::Syntax | serde_json::error::Category::Eof | serde_json::error::Category::Io => {
+                Refusal::new(Code::BadJson, format!("the body is not JSON: {fault}"))
+            }
         }
     })
 }

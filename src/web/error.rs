@@ -59,7 +59,7 @@ pub(super) fn status(code: Code) -> StatusCode {
         Code::TurnAlreadyActive | Code::TurnIdReused | Code::CallsOpen => StatusCode::CONFLICT,
         Code::BodyTooLarge | Code::ViewTooLong | Code::ContentTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::LlmTooLong | Code::TooManyCalls => StatusCode::UNPROCESSABLE_ENTITY,
-        Code::TooManyReaders | Code::TooSlow => StatusCode::TOO_MANY_REQUESTS,
+        Code::TooManyReaders | Code::TooManyRequests | Code::TooSlow => StatusCode::TOO_MANY_REQUESTS,
         Code::SessionCorrupt | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         Code::LlmUnavailable | Code::LlmCut | Code::LlmRefused | Code::LlmBadResponse => StatusCode::BAD_GATEWAY,
         Code::ShuttingDown | Code::NewerVersion | Code::StoreUnavailable | Code::LlmRateLimited | Code::OwnerLost => {
@@ -95,6 +95,7 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
         | Code::TurnAlreadyActive
         | Code::TurnIdReused
         | Code::TooManyReaders
+        | Code::TooManyRequests
         | Code::NewerVersion
         | Code::SessionCorrupt
         | Code::StoreUnavailable

@@ -98,7 +98,8 @@ impl Options {
 
     /// How often a socket gets a ping.
     pub(super) fn ping(&self) -> Duration {
-        Duration::from_secs(self.ping_secs.max(1))
+        // More than a day is never, and more than the clock has can't be waited for.
+        Duration::from_secs(self.ping_secs.clamp(1, 86_400))
     }
 
     /// How long one write to a socket may take.

@@ -22,7 +22,7 @@ impl Turn {
         actix_web::rt::spawn(async move {
             let Self { runtime, key, id } = self;
             if let Err(refusal) = runtime.cancel(&key, Some(id.clone())).await {
-                warn!(session.id = %key.session, turn.id = %id, error = %refusal.code, "a turn could not be stopped");
+                warn!(session.id = key.session.as_str(), turn.id = id.as_str(), error = %refusal.code, "a turn could not be stopped");
             }
         });
     }

@@ -85,6 +85,9 @@ fn bytes_that_are_not_text_are_refused_where_they_stand() {
 fn an_error_repeats_little_of_what_was_sent() {
     let body = json!({"threadId": "t", "runId": "r", "messages": [{"role": "x".repeat(5000)}]});
     assert!(refusal(body.to_string().as_bytes()).message.len() < 300);
+    for body in [json!({"threadId": "t", "runId": "r", "messages": "\u{7f}".repeat(5000)}), json!("é".repeat(5000))] {
+        assert!(refusal(body.to_string().as_bytes()).message.len() < 600, "{}", refusal(body.to_string().as_bytes()).message);
+    }
     let mut options = serde_json::Map::new();
     for n in 0..100 {
         options.insert(format!("{}{n}", "x".repeat(500)), Value::Null);

@@ -16,8 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::{self, Answer, Exchange};
 
-const LIMITS: &str =
-    "readers_max = 16\nreader_batches_max = 256\ncalls_per_turn_max = 8\nreply_bytes_max = 1048576\nidle_secs = 60\ndrain_secs = 5";
+const LIMITS: &str = "readers_max = 16\nsession_requests_max = 256\nreader_batches_max = 256\ncalls_per_turn_max = 8\nreply_bytes_max = 1048576\nidle_secs = 60\ndrain_secs = 5";
 
 /// A server, stopped when dropped.
 pub struct TestApp {

@@ -121,6 +121,11 @@ async fn small_bodies_are_checked_too() {
     ] {
         assert_eq!(Exchange::post(app.address, path, body).await.whole().await.refusal(), (400, code.to_owned()), "{path} {body}");
     }
+    let wrong = json!({"threadId": "s1", "runId": ["x".repeat(5000)], "protocolVersion": "x".repeat(5000)}).to_string();
+    for body in [wrong, json!("x".repeat(5000)).to_string()] {
+        let answer = Exchange::post(app.address, "/agents/demo/connect", &body).await.whole().await;
+        assert!(answer.status == 400 && answer.body.len() < 1000, "an error repeats little of what was sent: {}", answer.text());
+    }
     let long = "x".repeat(129);
     for path in [format!("/agents/demo/stop/{long}"), format!("/v1/sessions/{long}")] {
         let method = if path.starts_with("/v1") { "GET" } else { "POST" };

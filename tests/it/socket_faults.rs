@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::app::{TestApp, said};
+use crate::app::{TestApp, said, text};
 use crate::http::{Exchange, within};
 use crate::socket::Client;
 
@@ -123,6 +123,19 @@ async fn a_message_may_come_in_pieces() {
     }
     app.until("s1", |page| page["status"] == "idle").await;
     assert_eq!(app.nodes("s1").await[1]["message"]["content"], "You said: hello ä");
+}
+
+#[tokio::test]
+async fn the_largest_limits_are_limits() {
+    let app = TestApp::with(|options| {
+        (options.outbox_batches_max, options.outbox_bytes_max, options.waiting_runs_max) = (usize::MAX, usize::MAX, usize::MAX);
+        (options.ping_secs, options.keep_alive_secs, options.write_secs, options.body_secs) = (u64::MAX, u64::MAX, u64::MAX, u64::MAX);
+        options.first_words_ms = u64::MAX;
+    });
+    let mut socket = Client::open(app.address, "/agents/demo").await;
+    socket.say(&said("s1", "r1", "hello")).await;
+    assert_eq!(text(&socket.run().await), "You said: hello");
+    assert_eq!(text(&app.run(&said("s2", "r1", "hello")).await), "You said: hello");
 }
 
 #[tokio::test]

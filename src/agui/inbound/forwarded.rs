@@ -3,8 +3,8 @@
 use serde::de::{self, MapAccess};
 use serde_json::value::RawValue;
 
-use super::reading::{Fields, Object, Reading, clip, plain};
-use crate::protocol::{Code, Json, PartialView, SameIdEdit};
+use super::reading::{Fields, Object, Reading, clip};
+use crate::protocol::{Code, Json, PartialView, SameIdEdit, json_fault};
 
 const ALLOWED: &str = "queue, run, partial_view, same_id_edit";
 
@@ -28,7 +28,7 @@ pub(super) fn read<E: de::Error>(reading: &Reading<'_>, props: &Json) -> Result<
         return Ok(Forwarded::default());
     }
     let mut deserializer = serde_json::Deserializer::from_str(props.get());
-    de::DeserializeSeed::deserialize(Object::<PropsFields>::new(reading), &mut deserializer).map_err(|error| E::custom(plain(&error)))
+    de::DeserializeSeed::deserialize(Object::<PropsFields>::new(reading), &mut deserializer).map_err(|error| E::custom(json_fault(&error)))
 }
 
 #[derive(Default)]

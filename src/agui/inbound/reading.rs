@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::Limits;
 use crate::ids::ID_BYTES_MAX;
-use crate::protocol::{Code, Json, Refusal};
+use crate::protocol::{Code, Json, Refusal, json_fault};
 
 /// No more of a name from outside is repeated in an error.
 const NAME_CHARS_MAX: usize = 64;
@@ -136,9 +136,9 @@ impl<'l> Reading<'l> {
             return refusal;
         }
         match error.classify() {
-            serde_json::error::Category::Data => self.refusal_here(Code::BadRequest, &plain(error)),
+            serde_json::error::Category::Data => self.refusal_here(Code::BadRequest, &json_fault(error)),
             serde_json::error::Category::Syntax | serde_json::error::Category::Eof | serde_json::error::Category::Io => {
-                let what = plain(error);
+                let what = json_fault(error);
                 let what = if what.contains("hex escape") { "a surrogate escape has no partner" } else { &what };
                 bad_json(what, error.line(), error.column())
             }
@@ -150,13 +150,6 @@ impl<'l> Reading<'l> {
 pub(super) fn bad_json(what: &str, line: usize, column: usize) -> Refusal {
     let message = format!("this is not JSON: {what} at line {line}, column {column}");
     Refusal::new(Code::BadJson, message).with("line", line).with("column", column)
-}
-
-/// What an error says, without the position.
-pub(super) fn plain(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let position = format!(" at line {} column {}", error.line(), error.column());
-    text.strip_suffix(&position).unwrap_or(&text).to_owned()
 }
 
 /// The beginning of a name from outside.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt};
@@ -12,6 +12,7 @@ use tokio::time::Sleep;
 
 use super::silent;
 use super::translate::{Progress, Translator};
+use crate::clock;
 use crate::protocol::{CallError, CallErrorKind, Finish};
 use crate::provider::Chunk;
 use crate::sse::Decoder;
@@ -25,6 +26,9 @@ const REST_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A model that said that it is done has so long to report its usage.
 const SETTLE: Duration = Duration::from_secs(5);
+
+/// A provider that sends only comments is waited for so many times as long as one that is silent.
+const KEPT_OPEN_MAX: u32 = 10;
 
 /// Bytes of the body, or why there are no more.
 pub(super) type Body = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
@@ -41,6 +45,8 @@ pub(super) struct Reply {
     silence: Option<Pin<Box<Sleep>>>,
     /// Whether `silence` began with the silence that lasts now.
     is_timing: bool,
+    /// When the model last said something.
+    heard: Instant,
 }
 
 impl Reply {
@@ -55,6 +61,7 @@ impl Reply {
             idle,
             silence: None,
             is_timing: false,
+            heard: clock::instant(),
         }
     }
 
@@ -72,6 +79,17 @@ impl Reply {
                 Ok(Progress::Done) => return self.finish(true),
                 Err(error) => return self.fail(error),
             }
+        }
+    }
+
+    /// A model that only keeps the connection open is waited for longer, not for ever.
+    fn check_heard(&mut self) {
+        let longest = self.idle.saturating_mul(KEPT_OPEN_MAX);
+        if !self.chunks.is_empty() {
+            self.heard = clock::instant();
+        } else if self.body.is_some() && clock::instant().duration_since(self.heard) > longest {
+            let message = format!("the provider said nothing for {} s", longest.as_secs_f64());
+            self.broke_off(CallError::new(CallErrorKind::TimedOut, message));
         }
     }
 
@@ -151,6 +169,7 @@ impl Stream for Reply {
                 Poll::Ready(Some(Ok(bytes))) => {
                     reply.is_timing = false;
                     reply.read(&bytes);
+                    reply.check_heard();
                 }
                 Poll::Ready(Some(Err(reason))) => {
                     reply

@@ -141,11 +141,15 @@ impl Translator {
             self.tool_calls.push(ToolCall { index, ..ToolCall::default() });
         }
         let call = &mut self.tool_calls[at];
-        call.id = call.id.take().or(id);
+        if call.id.is_none() {
+            self.bytes += id.as_ref().map_or(0, String::len);
+            call.id = id;
+        }
         let index = u32::try_from(at).unwrap_or(u32::MAX);
         let mut arguments = call.halves.join(function.arguments.unwrap_or_default());
         if let (false, Some(name)) = (call.is_named, name) {
             call.is_named = true;
+            self.bytes += name.len();
             chunks.push_back(Chunk::ToolCall { index, id: call.id.as_deref().map(ToolCallId::from), name });
             arguments.insert_str(0, &std::mem::take(&mut call.early));
         }

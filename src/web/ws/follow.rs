@@ -59,7 +59,7 @@ impl Follow {
             Followed::Left => "disconnected",
         };
         let duration_ms = clock::instant().duration_since(started).as_millis();
-        info!(session.id = %session, turn.id = %turn, transport = "websocket", end = how, duration_ms, "run ended");
+        info!(session.id = session.as_str(), turn.id = turn.as_str(), transport = "websocket", end = how, duration_ms, "run ended");
         followed
     }
 

@@ -9,7 +9,7 @@ use actix_web::rt::task::JoinHandle;
 use actix_web::web::Bytes;
 use actix_ws::{CloseReason, Closed, Session};
 use bytestring::ByteString;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::super::Options;
@@ -167,7 +167,7 @@ pub(super) fn open(session: Session, cutter: Option<Cutter>, options: &Options) 
 }
 
 fn channel(options: &Options) -> (Outbox, mpsc::Receiver<Piece>) {
-    let (sender, receiver) = mpsc::channel(options.outbox_batches_max.max(8));
+    let (sender, receiver) = mpsc::channel(options.outbox_batches_max.clamp(8, Semaphore::MAX_PERMITS));
     let shared = Rc::new(Shared {
         bytes: Cell::new(0),
         bytes_max: options.outbox_bytes_max,

@@ -78,11 +78,11 @@ export class Server {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** Starts the process, on the same port and data as before, and waits until it is healthy. */
-  async spawn({ key = KEY } = {}) {
+  /** Starts the process, on the same port and data as before, and waits until it is healthy. `origins` are those that may ask. */
+  async spawn({ key = KEY, origins } = {}) {
     const log = fs.openSync(this.log, "a");
     const stdio = ["ignore", log, log];
-    this.child = spawn(binary(), ["serve", "--config", this.config], { cwd: this.directory, env: this.env(key), stdio });
+    this.child = spawn(binary(), ["serve", "--config", this.config], { cwd: this.directory, env: this.env(key, origins), stdio });
     fs.closeSync(log);
     const child = this.child;
     this.exited = new Promise((resolve) => {
@@ -131,8 +131,9 @@ export class Server {
   }
 
   /** What the process is told by its environment. */
-  env(key) {
-    return { PATH: process.env.PATH, HEADWATER_TEST_KEY: key, RUST_LOG: process.env.RUST_LOG ?? "info", RUST_BACKTRACE: "1" };
+  env(key, origins) {
+    const listed = origins && { HEADWATER__SERVER__ORIGINS: JSON.stringify(origins) };
+    return { ...listed, PATH: process.env.PATH, HEADWATER_TEST_KEY: key, RUST_LOG: process.env.RUST_LOG ?? "info", RUST_BACKTRACE: "1" };
   }
 
   async stop() {
@@ -143,7 +144,12 @@ export class Server {
 
   /** The last lines that the server logged. */
   tail(lines = 40) {
-    return fs.readFileSync(this.log, "utf8").trimEnd().split("\n").slice(-lines).join("\n");
+    return this.logged().slice(-lines).join("\n");
+  }
+
+  /** All the lines that the server logged. */
+  logged() {
+    return fs.readFileSync(this.log, "utf8").trimEnd().split("\n");
   }
 
   /** `GET path` as JSON; fails unless it is 200. */

@@ -134,6 +134,19 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
+async fn names_count_for_the_size_of_a_reply() {
+    let long = "x".repeat(3 << 20);
+    let call = |index: u32| {
+        format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"index\":{index},\"id\":\"{index}{long}\",\"function\":{{\"name\":\"f\"}}}}]}}}}]}}\n\n"
+        )
+    };
+    let calls: Vec<String> = (0..6).map(call).collect();
+    let items = reply(&provider(&Upstream::streaming(calls.iter().map(String::as_bytes)).await.base_url)).await;
+    assert_eq!(items.last().unwrap().as_ref().unwrap_err().kind, CallErrorKind::Nonsense, "{}", items.len());
+}
+
+#[tokio::test]
 async fn dropping_closes_while_the_upstream_is_streaming() {
     let repeat = vec![Step::Write(HEAD.as_bytes().to_vec()), Step::Repeat(chunk(HELLO.as_bytes()))];
     let mut upstream = Upstream::start(vec![repeat]).await;
@@ -197,6 +210,14 @@ async fn an_upstream_that_is_silent() {
     let upstream = Upstream::start(vec![vec![Step::Write(half), Step::Hang]]).await;
     let error = failure(&impatient(&upstream.base_url, wait)).await;
     assert_eq!((error.kind, error.message.as_str()), (CallErrorKind::Unavailable, "the provider answered 500: half of"));
+}
+
+#[tokio::test]
+async fn an_upstream_that_only_keeps_the_connection_open() {
+    let comments = vec![Step::Write(HEAD.as_bytes().to_vec()), Step::Repeat(chunk(b": still there\n\n"))];
+    let upstream = Upstream::start(vec![comments]).await;
+    let error = failure(&impatient(&upstream.base_url, Duration::from_millis(30))).await;
+    assert_eq!((error.kind, error.message.as_str()), (CallErrorKind::TimedOut, "the provider said nothing for 0.3 s"));
 }
 
 #[tokio::test]
