@@ -20,34 +20,20 @@ pub(super) enum Meaning {
     },
 }
 
-/// A meaning, and how it was found.
-pub(super) struct Meant {
-    /// What the message is.
-    pub(super) meaning: Meaning,
-    /// Whether it is a user message that says something else than the recorded one.
-    pub(super) differs: bool,
-    /// Whether its own id is a known one.
-    pub(super) id_known: bool,
-    /// Whether its own id is the name that it stands for.
-    pub(super) by_id: bool,
-}
-
-/// What `message` is.
-pub(super) fn meaning(tree: &Tree, message: &Message, digest: Digest, same_id_edit: SameIdEdit) -> Meant {
-    let known = message.id.as_ref().and_then(|id| tree.known(id));
-    let (meaning, differs) = match message.role {
-        Role::User => known.map_or((Meaning::New { edit_of: None }, false), |name| of_user(tree, name, digest, same_id_edit)),
+/// What `message` is; `known`: what its own id stands for. The flag: it is a user's, and says something else than the recorded one.
+pub(super) fn meaning(tree: &Tree, message: &Message, digest: Digest, known: Option<Name>, same_id_edit: SameIdEdit) -> (Meaning, bool) {
+    let meaning = match message.role {
+        Role::User => return known.map_or((Meaning::New { edit_of: None }, false), |name| of_user(tree, name, digest, same_id_edit)),
         Role::Assistant => match known.or_else(|| parent_named_by_call(tree, message)) {
-            Some(name) => (Meaning::Known(name), false),
-            None => (Meaning::Passed(Some(IgnoredReason::NotFromClients)), false),
+            Some(name) => Meaning::Known(name),
+            None => Meaning::Passed(Some(IgnoredReason::NotFromClients)),
         },
-        Role::Tool => (of_result(tree, message, known), false),
-        Role::System | Role::Developer => (Meaning::Passed(Some(IgnoredReason::Instructions)), false),
-        Role::Reasoning => (Meaning::Passed(reasoning_of_nobody(tree, message).then_some(IgnoredReason::NotFromClients)), false),
-        Role::Activity => (Meaning::Passed(known.is_none().then_some(IgnoredReason::NotFromClients)), false),
+        Role::Tool => of_result(tree, message, known),
+        Role::System | Role::Developer => Meaning::Passed(Some(IgnoredReason::Instructions)),
+        Role::Reasoning => Meaning::Passed(reasoning_of_nobody(tree, message).then_some(IgnoredReason::NotFromClients)),
+        Role::Activity => Meaning::Passed(known.is_none().then_some(IgnoredReason::NotFromClients)),
     };
-    let by_id = matches!(meaning, Meaning::Known(name) if known == Some(name));
-    Meant { meaning, differs, id_known: known.is_some(), by_id }
+    (meaning, false)
 }
 
 /// Ids decide, unless edits under the same id are taken. The flag: it says something else than the recorded message.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 
-use super::meaning::{Meaning, Meant, meaning};
+use super::meaning::{Meaning, meaning};
 use super::reading::{Ix, Name, Vertex};
 use super::tree::Tree;
 use super::view::{News, View};
@@ -54,9 +54,9 @@ impl<'a> Collector<'a> {
         Self { tree, under, same_id_edit, written: HashSet::default(), list: Vec::new(), results, ignored, ignored_edits }
     }
 
-    /// Takes the view's message at `index`.
-    pub(super) fn take(&mut self, index: usize, message: &Message, digest: Digest) -> Result<(), Refusal> {
-        let Meant { meaning: found, differs, .. } = meaning(self.tree, message, digest, self.same_id_edit);
+    /// Takes the view's message at `index`, whose own id stands for `known`.
+    pub(super) fn take(&mut self, index: usize, message: &Message, digest: Digest, known: Option<Name>) -> Result<(), Refusal> {
+        let (found, differs) = meaning(self.tree, message, digest, known, self.same_id_edit);
         match found {
             Meaning::Known(name) => {
                 self.copy(name);

@@ -13,6 +13,7 @@ use crate::protocol::{Digest, NodeKind, Role};
 
 /// What the index knows of a node.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, packed")]
 pub struct Node {
     /// Its id.
     pub id: NodeId,
@@ -129,7 +130,7 @@ impl Tree {
             (Some(None), _) => EMPTY,
             (Some(Some(_)), _) => self.nodes[reads_as as usize].vertex,
             (None, false) => above,
-            (None, true) => self.extend(above, name, new.shown_id().unwrap_or(&new.id).clone()),
+            (None, true) => self.extend(above, name, new.shown_id().unwrap_or(&new.id)),
         };
         let node = Node {
             id: new.id.clone(),
@@ -170,8 +171,8 @@ impl Tree {
     }
 
     /// The reader view `above` with one message more, and the names that stand for it.
-    fn extend(&mut self, above: Vertex, name: Name, shown: NodeId) -> Vertex {
-        let shown = self.name(&shown);
+    fn extend(&mut self, above: Vertex, name: Name, shown: &NodeId) -> Vertex {
+        let shown = self.name(shown);
         let (vertex, new) = self.readings.extend(above, shown);
         if new && shown != name {
             self.named[shown as usize].copied = true;

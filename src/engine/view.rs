@@ -94,46 +94,48 @@ pub struct Reconciled {
 
 /// Reconciles `view` with the tree whose head is `head`.
 pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOptions) -> Result<Reconciled, Refusal> {
+    // All at once, so that the processor can look up several at a time.
+    let names: Vec<Option<Name>> = view.keys.iter().map(|key| key.id.as_ref().and_then(|id| tree.known(id))).collect();
     let mut walk = Walk::new(tree, head, options.same_id_edit);
     let mut unsure = Unsure::default();
     let mut from = 0;
-    while let Some(key) = view.keys.get(from) {
-        if walk.goes_on(key) {
-            from += 1;
-            continue;
-        }
-        match walk.step(from, &view.messages[from], key.digest) {
-            Step::On => {}
-            Step::Over { id_known } => unsure.add(from, id_known),
-            Step::News => break,
+    for (key, &known) in view.keys.iter().zip(&names) {
+        if !walk.goes_on(key, known) {
+            match walk.step(from, &view.messages[from], key.digest, known) {
+                Step::On => {}
+                Step::Over => unsure.add(from, known),
+                Step::News => break,
+            }
         }
         from += 1;
     }
-    for (index, message) in view.messages.iter().enumerate().skip(from) {
-        unsure.add(index, message.id.as_ref().is_some_and(|id| tree.known(id).is_some()));
+    for (index, &known) in names.iter().enumerate().skip(from) {
+        unsure.add(index, known);
     }
     unsure.refuse_twice(view)?;
     let (implied, implied_count) = walk.implied();
+    let end = view.messages.len();
+    let found_nothing = !walk.matched;
+    let lost = found_nothing && from < end && !tree.is_empty();
+    let appended = lost && options.partial_view == PartialView::Append && names.iter().all(Option::is_none) && !calls_any(tree, view);
     let answers = answers_open_call(tree, view);
-    let vertex = if answers { tree.below_results(walk.at(), tree.vertex(head)) } else { walk.at() };
-    let waits_here = answers && vertex == tree.vertex(head);
-    let (matched, last) = (walk.matched, view.messages.len());
-    let lost = !matched && from < last && !tree.is_empty();
-    let appended = lost && options.partial_view == PartialView::Append && names_nothing(tree, view);
-    let under = if appended { tree.vertex(head) } else { vertex };
+    let under = match (appended, answers) {
+        (true, _) => tree.vertex(head),
+        (false, true) => tree.below_results(walk.at(), tree.vertex(head)),
+        (false, false) => walk.at(),
+    };
     let mut news = Collector::new(tree, under, options.same_id_edit, walk.results, walk.ignored, walk.ignored_edits);
     for (index, message) in view.messages.iter().enumerate().skip(from) {
-        news.take(index, message, view.keys[index].digest)?;
+        news.take(index, message, view.keys[index].digest, names[index])?;
     }
-    let (results, list) = news.finish(view)?;
-    let nothing = !matched && list.is_empty();
-    let landing = if appended || nothing || waits_here { head } else { tree.land(vertex, head) };
-    let first = results.iter().copied().chain((!list.is_empty()).then_some(from)).min();
+    let (results, written) = news.finish(view)?;
+    let at_head = appended || (found_nothing && written.is_empty()) || (answers && under == tree.vertex(head));
+    let first = results.iter().copied().chain((!written.is_empty()).then_some(from)).min();
     Ok(Reconciled {
-        landing,
-        root_branch: lost && !appended && !list.is_empty(),
-        news: results.into_iter().map(News::Result).chain(list).collect(),
-        new_from: first.unwrap_or(last),
+        landing: if at_head { head } else { tree.land(under, head) },
+        root_branch: lost && !appended && !written.is_empty(),
+        news: results.into_iter().map(News::Result).chain(written).collect(),
+        new_from: first.unwrap_or(end),
         implied,
         implied_count,
         ignored: news.ignored,
@@ -147,11 +149,8 @@ fn answers_open_call(tree: &Tree, view: &View) -> bool {
     !tree.open_calls().is_empty() && view.messages.iter().any(open)
 }
 
-fn names_nothing(tree: &Tree, view: &View) -> bool {
-    !view.messages.iter().any(|message| {
-        message.id.as_ref().is_some_and(|id| tree.known(id).is_some())
-            || message.tool_call_id.as_ref().is_some_and(|id| tree.call(id).is_some())
-    })
+fn calls_any(tree: &Tree, view: &View) -> bool {
+    view.messages.iter().any(|message| message.tool_call_id.as_ref().is_some_and(|id| tree.call(id).is_some()))
 }
 
 /// Messages whose ids may stand twice. A message that the walk went on to by its id can't: no reader view holds an id twice.
@@ -162,9 +161,9 @@ struct Unsure {
 }
 
 impl Unsure {
-    fn add(&mut self, index: usize, id_known: bool) {
+    fn add(&mut self, index: usize, known: Option<Name>) {
         self.indices.push(index);
-        self.any_known |= id_known;
+        self.any_known |= known.is_some();
     }
 
     /// A known id among them may be that of any message; unknown ones are only compared with each other.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 
-use super::meaning::{Meaning, Meant, meaning};
+use super::meaning::{Meaning, meaning};
 use super::reading::{EMPTY, Ix, Name, Vertex};
 use super::tree::Tree;
 use super::view::Key;
@@ -23,10 +23,7 @@ pub(super) enum Step {
     /// It is the next one, by its own id.
     On,
     /// It was passed over, or found by something else than its id.
-    Over {
-        /// Whether its id is a known one.
-        id_known: bool,
-    },
+    Over,
     /// The news begins with it.
     News,
 }
@@ -84,8 +81,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on to a message that plainly comes next: most do. What this doesn't do, [`step`](Self::step) does.
-    pub(super) fn goes_on(&mut self, key: &Key) -> bool {
-        let Some(name) = key.id.as_ref().and_then(|id| self.tree.known(id)) else { return false };
+    pub(super) fn goes_on(&mut self, key: &Key, known: Option<Name>) -> bool {
+        let Some(name) = known else { return false };
         let plain = match key.role {
             Role::User => self.tree.user_digest(name).is_none_or(|recorded| recorded == key.digest),
             Role::Assistant => true,
@@ -103,9 +100,10 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Takes one message.
-    pub(super) fn step(&mut self, index: usize, message: &Message, digest: Digest) -> Step {
-        let Meant { meaning: found, differs, id_known, by_id } = meaning(self.tree, message, digest, self.same_id_edit);
+    /// Takes one message, whose own id stands for `known`.
+    pub(super) fn step(&mut self, index: usize, message: &Message, digest: Digest, known: Option<Name>) -> Step {
+        let (found, differs) = meaning(self.tree, message, digest, known, self.same_id_edit);
+        let by_id = matches!(found, Meaning::Known(name) if known == Some(name));
         let fit = match found {
             Meaning::Known(name) => self.follow(name),
             Meaning::Answer(reply) => {
@@ -126,7 +124,7 @@ impl<'a> Walk<'a> {
         }
         match fit {
             Fit::Onward if by_id => Step::On,
-            Fit::Onward | Fit::Over => Step::Over { id_known },
+            Fit::Onward | Fit::Over => Step::Over,
             Fit::Nowhere => Step::News,
         }
     }

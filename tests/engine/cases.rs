@@ -210,3 +210,25 @@ fn b12_of_many_submits_one_starts() {
     talk.finish("to the first", Vec::new());
     assert_eq!(listed(&talk.session).1.len(), 6);
 }
+
+#[test]
+fn a_view_comes_to_the_same_in_a_large_tree() {
+    let come_to = |side: usize| {
+        let mut talk = Talk::default();
+        let mut view = Vec::new();
+        for n in 0..20 {
+            view.push(user(&format!("u{n}"), "asks"));
+            talk.submit(&Asked { run: Some(false), ..Asked::view(view.clone()) }).unwrap();
+        }
+        let mut tree = talk.session.tree.clone();
+        for n in 0..side {
+            let parent = NodeId::from(format!("u{}", n % 20));
+            let new = engine::MessageNew::plain(format!("side{n}").into(), Some(parent), Message::text(Role::User, "aside"));
+            tree.add(n as u64, 0, &new).unwrap();
+        }
+        view.remove(7);
+        view.push(user("new", "and this?"));
+        engine::reconcile(&tree, talk.session.head, &engine::View::new(view), ViewOptions::default()).unwrap()
+    };
+    assert_eq!(come_to(0), come_to(50_000));
+}

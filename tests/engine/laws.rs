@@ -207,8 +207,8 @@ impl World {
     }
 
     /// Submits a list to both: the same answer, and a refusal writes nothing. Whether it was taken.
-    fn submit(&mut self, tab: usize, list: Vec<Held>, run: Option<bool>) -> bool {
-        let (messages, list, whole) = self.quirky(&list);
+    fn submit(&mut self, tab: usize, list: &[Held], run: Option<bool>) -> bool {
+        let (messages, list, whole) = self.quirky(list);
         let asked = Asked { messages, options: self.tabs[tab].options, turn_id: None, run };
         let written = (self.talk.session.turn.is_some() && self.chance(2)).then(|| Message::text(Role::Assistant, "half"));
         let reply = self.talk.reply_id();
@@ -270,9 +270,9 @@ impl World {
         let (mut remembered, mut whole) = (Vec::new(), true);
         let tree = &self.talk.session.tree;
         let known: Vec<bool> = list.iter().map(|held| held.real.as_ref().is_some_and(|real| tree.find(real).is_some())).collect();
-        let last = known.iter().rposition(|&known| known);
+        let newest = known.iter().rposition(|&known| known);
         for (n, held) in list.iter().enumerate() {
-            if forgets && known[n] && Some(n) != last && self.chance(3) {
+            if forgets && known[n] && Some(n) != newest && self.chance(3) {
                 whole = false;
                 continue;
             }
@@ -286,8 +286,8 @@ impl World {
         }
         if self.chance(3) {
             for at in 1..sent.len() {
-                let results = sent[at].role == Role::Tool && sent[at - 1].role == Role::Tool;
-                if results && self.chance(2) {
+                let result = sent[at].role == Role::Tool && matches!(sent[at - 1].role, Role::Tool | Role::Assistant);
+                if result && self.chance(2) {
                     sent.swap(at - 1, at);
                     whole = false;
                 }
@@ -320,7 +320,7 @@ impl World {
         if self.chance(6) {
             list.push(self.user());
         }
-        self.submit(tab, list, None);
+        self.submit(tab, &list, None);
     }
 
     fn a_user_message(&mut self, tab: usize) -> Option<usize> {
@@ -343,7 +343,7 @@ impl World {
                 list.push(self.user());
             }
         }
-        self.submit(tab, list, None);
+        self.submit(tab, &list, None);
     }
 
     fn edit_under_the_same_id(&mut self) {
@@ -362,14 +362,14 @@ impl World {
         } else {
             list.push(self.user());
         }
-        self.submit(tab, list, None);
+        self.submit(tab, &list, None);
     }
 
     fn regenerate(&mut self) {
         let tab = self.number(3);
         let Some(at) = self.a_user_message(tab) else { return };
         let list = self.tabs[tab].list[..=at].to_vec();
-        self.submit(tab, list, None);
+        self.submit(tab, &list, None);
     }
 
     fn rewind(&mut self) {
@@ -378,7 +378,7 @@ impl World {
         let keep = self.number(len) + 1;
         let list = self.tabs[tab].list[..keep.min(len)].to_vec();
         let run = [None, Some(false)][self.number(2)];
-        self.submit(tab, list, run);
+        self.submit(tab, &list, run);
     }
 
     /// The tab shows another branch, as the tree endpoint lists it, and perhaps goes on there.
@@ -403,7 +403,7 @@ impl World {
             list.push(self.user());
         }
         let was = std::mem::replace(&mut self.tabs[tab].exact, true);
-        if !self.submit(tab, list, None) {
+        if !self.submit(tab, &list, None) {
             self.tabs[tab].exact = was;
         }
     }
@@ -419,7 +419,7 @@ impl World {
         let tab = self.number(3);
         self.tabs[tab].exact = true;
         let list = vec![self.user()];
-        assert!(self.submit(tab, list, None), "no turn runs");
+        assert!(self.submit(tab, &list, None), "no turn runs");
     }
 
     /// While a turn runs: its view again is refused, also with the reply so far.
@@ -428,7 +428,7 @@ impl World {
         if let Some(reply) = self.talk.reply_id().filter(|_| self.chance(2)) {
             list.push(Held { message: Message::text(Role::Assistant, "ha").with_id(reply), real: None });
         }
-        assert!(!self.submit(self.acting, list, None), "the running turn's view is a resend");
+        assert!(!self.submit(self.acting, &list, None), "the running turn's view is a resend");
     }
 
     // What happens to a turn.
@@ -624,7 +624,7 @@ fn path(talk: &Talk) -> Vec<NodeId> {
     let tree = &talk.session.tree;
     let own = |&ix: &u32| {
         let id = tree.node(ix).id.as_str();
-        tree.node(ix).kind == NodeKind::Message && !id.ends_with(".pin") && !id.ends_with(".note")
+        tree.node(ix).kind == NodeKind::Message && !id.contains(".pin") && !id.contains(".note")
     };
     let original = |ix: u32| tree.node(tree.node(ix).original).id.clone();
     engine::path(&talk.session).into_iter().filter(own).map(original).collect()

@@ -258,8 +258,8 @@ impl Talk {
     }
 }
 
-/// The tree as readers see it, all of it: contents that left memory are drawn as such.
-pub fn tree_of(session: &Session) -> Vec<(NodeId, Option<NodeId>, NodeKind, Role, bool, u32, u32)> {
+/// Every node with what a fold must give again.
+pub fn tree_of(session: &Session) -> Vec<impl PartialEq + std::fmt::Debug> {
     let tree = &session.tree;
     let all = 0..u32::try_from(tree.len()).unwrap();
     let row = |ix: Ix| {
