@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use crate::config::Config;
+use crate::ids::AgentId;
 use crate::runtime::{self, Llm, Runtime};
 use crate::{provider, store, web};
 
@@ -61,7 +62,8 @@ async fn serve(runtime: &Runtime, options: web::Options, listener: TcpListener) 
     let stop = stop_signal()?;
     let serving = web::serve(runtime, options, listener)?;
     for address in &serving.addresses {
-        tracing::info!(%address, "listening");
+        let agents: Vec<_> = runtime.agents().map(AgentId::as_str).collect();
+        tracing::info!(%address, agents = agents.join(", "), "listening");
     }
     let server = actix_web::rt::spawn(serving.server);
     let recovered = runtime.recover().await?;

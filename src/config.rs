@@ -8,6 +8,7 @@ mod error;
 mod source;
 #[cfg(test)]
 mod tests;
+mod variables;
 mod words;
 
 use std::collections::BTreeMap;
@@ -65,7 +66,9 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
 impl Config {
     /// Reads all layers. Of `variables`, those that begin with `HEADWATER__` count.
     pub fn load(file: Option<&Path>, variables: impl Iterator<Item = (String, String)>, flags: &Flags) -> Result<Self, Error> {
-        let sources = document::sources(file, variables, flags)?;
+        let variables: Vec<_> = variables.collect();
+        variables::expect_two_underscores(variables.iter().map(|(name, _)| name.as_str()))?;
+        let sources = document::sources(file, variables.into_iter(), flags)?;
         let document = Document::new(&sources)?;
         Ok(Self::read(&document)?)
     }

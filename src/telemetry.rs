@@ -35,6 +35,14 @@ impl Level {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// What passes. The web server's own account of its start and stop is only for those who ask for more than `info`.
+    fn filter(&self) -> EnvFilter {
+        match self.as_str().trim() {
+            "info" => EnvFilter::new("info,actix_server=warn"),
+            levels => EnvFilter::new(levels),
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Level {
@@ -60,7 +68,7 @@ pub struct Error(#[from] tracing_subscriber::util::TryInitError);
 /// Sends log lines to standard error from now on.
 pub fn init(options: &Options) -> Result<(), Error> {
     use tracing_subscriber::util::SubscriberInitExt;
-    let lines = tracing_subscriber::fmt().with_env_filter(EnvFilter::new(options.level.as_str())).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt().with_env_filter(options.level.filter()).with_writer(std::io::stderr);
     match options.format {
         Format::Text => lines.with_ansi(std::io::stderr().is_terminal()).finish().try_init()?,
         Format::Json => lines.json().flatten_event(true).finish().try_init()?,

@@ -1,6 +1,7 @@
 //! The reference file and the code hold together; layers; bad input.
 
 mod refused;
+mod variables;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

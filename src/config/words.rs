@@ -37,6 +37,8 @@ const TYPES: &[(&str, &str)] = &[
     (" map,", " table,"),
     ("a sequence", "a list"),
     (" sequence,", " list,"),
+    ("` as i128", "`"),
+    ("` as u128", "`"),
     ("invalid type:", "wrong type:"),
     ("invalid value:", "wrong value:"),
 ];

@@ -39,13 +39,6 @@ impl From<Input> for Submit {
     }
 }
 
-impl Submit {
-    /// The turn id that the client chose.
-    pub fn turn_id(&self) -> Option<&TurnId> {
-        self.turn_id.as_ref()
-    }
-}
-
 /// Decides a submit. No records: nothing changes.
 pub fn submit(session: &Session, id: &SessionId, submit: &Submit, context: &Context) -> Result<(Vec<Record>, Accepted), Refusal> {
     if let Some(kind) = &session.newer {

@@ -54,6 +54,13 @@ impl Audience {
         self.sinks.retain(|sink| sink.send(&batch));
     }
 
+    /// Lets everyone go: the session is given up.
+    pub fn fail(&mut self, code: Code) {
+        for sink in self.sinks.drain(..) {
+            sink.fail(code);
+        }
+    }
+
     /// Tells of records, the first of which has the position `first`; `closing` comes before them, `resync` before a turn's end.
     /// A turn's readers leave with it.
     pub fn tell_records(&mut self, first: u64, records: &[Record], closing: Option<Event>, mut resync: Option<Arc<Snapshot>>) {

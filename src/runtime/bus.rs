@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::protocol::{Event, Frames};
+use crate::protocol::{Code, Event, Frames};
 
 /// How many renderings of a batch may be kept.
 pub const DIALECTS: usize = 2;
@@ -34,29 +34,31 @@ impl Batch {
 pub enum ReadEnd {
     /// It read too slowly; it may join again.
     Slow,
-    /// The process stops, or the session was given up; it may join again.
+    /// The process stops, or the session's task was lost; it may join again.
     Closed,
+    /// The session was given up because of this; it may join again.
+    Failed(Code),
 }
 
 /// One reader's end of a session.
 #[derive(Debug)]
 pub struct Reader {
     receiver: mpsc::Receiver<Arc<Batch>>,
-    slow: Arc<OnceLock<()>>,
+    end: Arc<OnceLock<ReadEnd>>,
 }
 
 /// The session's end of a reader.
 #[derive(Debug)]
 pub struct Sink {
     sender: mpsc::Sender<Arc<Batch>>,
-    slow: Arc<OnceLock<()>>,
+    end: Arc<OnceLock<ReadEnd>>,
 }
 
 /// A reader that may fall `batches` behind.
 pub fn channel(batches: usize) -> (Sink, Reader) {
     let (sender, receiver) = mpsc::channel(batches.min(Semaphore::MAX_PERMITS));
-    let slow = Arc::new(OnceLock::new());
-    (Sink { sender, slow: slow.clone() }, Reader { receiver, slow })
+    let end = Arc::new(OnceLock::new());
+    (Sink { sender, end: end.clone() }, Reader { receiver, end })
 }
 
 impl Sink {
@@ -66,10 +68,15 @@ impl Sink {
             Ok(()) => true,
             Err(mpsc::error::TrySendError::Closed(_)) => false,
             Err(mpsc::error::TrySendError::Full(_)) => {
-                let _ = self.slow.set(());
+                let _ = self.end.set(ReadEnd::Slow);
                 false
             }
         }
+    }
+
+    /// Ends the reader, which learns why.
+    pub fn fail(self, code: Code) {
+        let _ = self.end.set(ReadEnd::Failed(code));
     }
 
     /// Whether nobody reads any more.
@@ -81,7 +88,7 @@ impl Sink {
 impl Reader {
     /// The next batch, or why there is none. After the batch that ends the reader's turn comes `Closed`.
     pub async fn next(&mut self) -> Result<Arc<Batch>, ReadEnd> {
-        self.receiver.recv().await.ok_or_else(|| if self.slow.get().is_some() { ReadEnd::Slow } else { ReadEnd::Closed })
+        self.receiver.recv().await.ok_or_else(|| self.end.get().copied().unwrap_or(ReadEnd::Closed))
     }
 
     /// A batch that is already here.

@@ -138,3 +138,14 @@ pub fn refusal(key: &SessionKey, error: &store::Error) -> Refusal {
         store::Error::Corrupt { .. } => Refusal::new(Code::SessionCorrupt, "the session's log is damaged; restore it from a backup"),
     }
 }
+
+/// Why the store as a whole can't be used.
+pub fn unusable(error: &store::Error) -> Refusal {
+    match error {
+        store::Error::Corrupt { .. } => Refusal::new(Code::SessionCorrupt, format!("{error}; restore it from a backup")),
+        store::Error::Full { .. } => Refusal::new(Code::StoreFull, error.to_string()),
+        store::Error::Unavailable { .. } | store::Error::Invalid { .. } | store::Error::Open(_) => {
+            Refusal::new(Code::StoreUnavailable, format!("the store can't be used now: {error}"))
+        }
+    }
+}

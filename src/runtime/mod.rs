@@ -165,11 +165,11 @@ impl Runtime {
     /// thread has entered.
     pub async fn recover(&self) -> Result<usize, Refusal> {
         let _ = self.0.entered.subscribe().wait_for(|&workers| workers > 0).await;
-        let unavailable = |error| Refusal::new(Code::StoreUnavailable, format!("the store doesn't answer: {error}"));
-        let keys = self.0.store.outstanding().await.map_err(unavailable)?;
+        let keys = self.0.store.outstanding().await.map_err(|error| log::unusable(&error))?;
         for key in &keys {
             if let Err(refusal) = self.0.ask(key, Command::Open).await.and_then(|opened| opened) {
                 tracing::error!(session.id = %key, error = %refusal.code, "a session with an unfinished turn can't be opened");
+                tokio::spawn(self.0.clone().take_up(key.clone()));
             }
         }
         Ok(keys.len())

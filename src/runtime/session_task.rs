@@ -66,7 +66,15 @@ pub async fn run(worker: Rc<Worker>, opening: Opening) {
     let Opening { key, mut commands } = opening;
     let _living = Living::of(&worker.shared);
     let stopped = match Task::open(worker.clone(), key.clone()).await {
-        Ok(mut task) => task.work(&mut commands).await,
+        Ok(mut task) => {
+            let stopped = task.work(&mut commands).await;
+            if let Err(refusal) = &stopped {
+                task.audience.fail(refusal.code);
+                // Whether the log has an unfinished turn isn't known: the fold may be ahead of it.
+                tokio::spawn(worker.shared.clone().take_up(key.clone()));
+            }
+            stopped
+        }
         Err(refusal) => Err(refusal),
     };
     if let Err(refusal) = stopped {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
@@ -11,6 +12,11 @@ use super::worker::{self, Opening};
 use crate::ids::SessionKey;
 use crate::protocol::{Code, Refusal};
 use crate::store::Store;
+
+/// The pause before a session that was given up is opened again; it doubles with each failure.
+const TAKE_UP_PAUSE: Duration = Duration::from_secs(1);
+/// The longest.
+const TAKE_UP_PAUSE_MAX: Duration = Duration::from_mins(1);
 
 type Commands = mpsc::Sender<Command>;
 
@@ -113,6 +119,20 @@ impl Shared {
         let opening = Opening { key: key.clone(), commands };
         worker.send(opening).map_err(|_| stopping())?;
         Ok(sender)
+    }
+
+    /// Opens a session that was given up as soon as the store lets it: nobody else may ever ask for its unfinished turn.
+    pub(super) async fn take_up(self: Arc<Self>, key: SessionKey) {
+        let mut pause = TAKE_UP_PAUSE;
+        loop {
+            tokio::time::sleep(pause).await;
+            match self.ask(&key, Command::Open).await.flatten() {
+                Err(refusal) if matches!(refusal.code, Code::StoreUnavailable | Code::StoreFull) => {
+                    pause = (2 * pause).min(TAKE_UP_PAUSE_MAX);
+                }
+                Ok(()) | Err(_) => return,
+            }
+        }
     }
 
     /// Sessions that have a task.

@@ -1,6 +1,7 @@
 //! The runtime over a memory store and a model that the test plays, on one thread without a web server.
 
 mod asking;
+mod restart;
 mod stopping;
 
 use std::cell::RefCell;

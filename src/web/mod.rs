@@ -75,7 +75,7 @@ pub fn configure(app: &mut ServiceConfig) {
 }
 
 async fn no_route() -> Result<actix_web::HttpResponse, error::Failure> {
-    Err(Refusal::new(Code::NotFound, "there is no such route").into())
+    Err(Refusal::new(Code::NotFound, "there is no such route; an agent answers at /agents/{agent}").into())
 }
 
 async fn wrong_method() -> Result<actix_web::HttpResponse, error::Failure> {

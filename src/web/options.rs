@@ -1,9 +1,10 @@
 //! What `[server]` says.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use serde::de::Error as _;
+use serde::de::{self, Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// `[server]`: where to listen, who may ask, how much, and how long things may take.
@@ -14,6 +15,7 @@ pub struct Options {
     #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     /// Threads that serve; as many as the machine has cores when absent.
+    #[serde(deserialize_with = "some_above_zero")]
     pub workers: Option<usize>,
     /// Web pages that may ask: exact `scheme://host[:port]`. Empty: pages on loopback, any port, and only under loopback names.
     #[serde(deserialize_with = "origins")]
@@ -107,10 +109,33 @@ impl Options {
 }
 
 fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse().map_err(|_| {
-        D::Error::custom(format!("`{text}` is not an address; write an IP address and a port: \"127.0.0.1:8080\" or \"[::1]:8080\""))
-    })
+    deserializer.deserialize_any(Address)
+}
+
+/// Reads an address; a port alone is told what is missing.
+struct Address;
+
+impl Visitor<'_> for Address {
+    type Value = SocketAddr;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an address in quotes, as \"127.0.0.1:8080\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<SocketAddr, E> {
+        text.parse().map_err(|_| {
+            let port = text.strip_prefix("localhost").unwrap_or(text).trim_start_matches(':').parse().unwrap_or(8080);
+            no_address(text, port)
+        })
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<SocketAddr, E> {
+        Err(no_address(&number.to_string(), u16::try_from(number).unwrap_or(8080)))
+    }
+}
+
+fn no_address<E: de::Error>(text: &str, port: u16) -> E {
+    E::custom(format!("`{text}` is not an address; write an IP address and a port: \"127.0.0.1:{port}\" or \"[::1]:{port}\""))
 }
 
 /// Origins as browsers send them: scheme, host, port when it isn't the scheme's own.
@@ -129,4 +154,8 @@ fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D:
 fn above_zero<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq>(deserializer: D) -> Result<T, D::Error> {
     let number = T::deserialize(deserializer)?;
     if number == T::default() { Err(D::Error::custom("0 would let nothing through; write a number above 0")) } else { Ok(number) }
+}
+
+fn some_above_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    above_zero(deserializer).map(Some)
 }

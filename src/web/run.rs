@@ -32,8 +32,8 @@ pub(super) enum RunEnd {
     Slow,
     /// The server stops.
     ShuttingDown,
-    /// The session was given up under the reader.
-    Lost,
+    /// The session was given up under the reader, because of this.
+    Lost(Code),
 }
 
 /// What a transport makes of frames that are ready together.
@@ -154,7 +154,8 @@ impl RunStream {
                 let end = match why {
                     ReadEnd::Slow => RunEnd::Slow,
                     ReadEnd::Closed if self.draining.is_cancelled() => RunEnd::ShuttingDown,
-                    ReadEnd::Closed => RunEnd::Lost,
+                    ReadEnd::Closed => RunEnd::Lost(Code::Internal),
+                    ReadEnd::Failed(code) => RunEnd::Lost(code),
                 };
                 let terminal = self.finish(end);
                 chunk.add(&terminal);
@@ -221,7 +222,7 @@ impl RunStream {
             RunEnd::Turn(TurnEnd::Failed { code, message }) => error(*code, message),
             RunEnd::Slow => error(Code::TooSlow, "this reader fell too far behind; the turn goes on, and connect shows it whole"),
             RunEnd::ShuttingDown => error(Code::ShuttingDown, "the server stops; what was accepted is kept, and connect shows it"),
-            RunEnd::Lost => error(Code::Internal, "the session was given up; what was accepted is kept, and connect shows it"),
+            RunEnd::Lost(code) => error(*code, "the session was given up after a fault; what was accepted is kept, and connect shows it"),
         };
         self.end = Some(end);
         terminal

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::ids::NodeId;
-use crate::protocol::{Cursor, Ignored, IgnoredReason, Live, Message, Role};
+use crate::protocol::{Code, Cursor, Ignored, IgnoredReason, Live, Message, Role};
 use crate::runtime::{Sink, channel};
 
 /// The types of what was told, in order.
@@ -192,7 +192,8 @@ async fn a_reader_that_is_dropped_gets_one_terminal_that_says_why() {
     assert_eq!(slow.end(), Some(&RunEnd::Slow));
     assert!(slow.next::<Told>().await.is_none());
 
-    for (draining, code) in [(true, "shutting_down"), (false, "internal")] {
+    let failed = Some(Code::StoreUnavailable);
+    for (draining, failed, code) in [(true, None, "shutting_down"), (false, None, "internal"), (false, failed, "store_unavailable")] {
         let (sink, reader) = channel(1);
         let token = CancellationToken::new();
         let mut stream = RunStream::submitted(names(Dialect::V1), submitted(accepted(), Following::Running(reader)), token.clone());
@@ -200,7 +201,10 @@ async fn a_reader_that_is_dropped_gets_one_terminal_that_says_why() {
         if draining {
             token.cancel();
         }
-        drop(sink);
+        match failed {
+            None => drop(sink),
+            Some(failed) => sink.fail(failed),
+        }
         assert_eq!(stream.next::<Told>().await.unwrap().0[0]["code"], code);
     }
 }

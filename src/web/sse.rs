@@ -76,7 +76,7 @@ pub(super) fn described(end: &RunEnd) -> &'static str {
         RunEnd::Turn(TurnEnd::Cancelled) => "cancelled",
         RunEnd::Slow => "too_slow",
         RunEnd::ShuttingDown => "shutting_down",
-        RunEnd::Lost => "lost",
+        RunEnd::Lost(_) => "lost",
     }
 }
 

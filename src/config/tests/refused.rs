@@ -407,37 +407,37 @@ bot.toml:1:3: invalid unquoted key, expected letters, numbers, `-`, `_`
 }
 
 #[test]
-fn variables_that_make_no_sense_are_refused() {
-    for (name, value, printed) in [
-        ("HEADWATER__SERVER__LISTN", "x", "HEADWATER__SERVER__LISTN: `listn` is not a key of [server]\ndid you mean `listen`?"),
-        ("HEADWATER__SERVER__WORKERS", "two", "HEADWATER__SERVER__WORKERS: wrong type: string \"two\", expected a whole number"),
-        ("HEADWATER__STORE__PATH", "7", "HEADWATER__STORE__PATH: wrong type: integer `7`, expected a path in quotes"),
-        ("HEADWATER__SERVER", "x", "HEADWATER__SERVER: `server` is a table, written [server]"),
-        ("HEADWATER__SERVER__LISTEN__X", "x", "HEADWATER__SERVER__LISTEN__X: wrong type: table, expected a string"),
-        ("HEADWATER__STOR__KIND", "memory", "HEADWATER__STOR__KIND: `stor` is not a section\ndid you mean `store`?"),
-        ("HEADWATER__", "x", "HEADWATER__: `` is not a section\nthe sections are `server`, `auth`, `store`, `log`, `llm`, `agent`"),
-        ("HEADWATER__LLM__MAIN__MODEL", "x", "HEADWATER__LLM__MAIN__MODEL: [llm.main] needs the key `kind`"),
-        (
-            "HEADWATER__AGENT__DEMO__LLM",
-            "nope",
-            "HEADWATER__AGENT__DEMO__LLM: there is no [llm.nope] for the agent `demo`\nthere is only `demo`",
-        ),
-        (
-            "HEADWATER__LLM__DEMO__API_KEY",
-            "sk-secret",
-            "HEADWATER__LLM__DEMO__API_KEY: `api_key` is not a key of [llm.demo]\nthe keys are `file`, `attempts`",
-        ),
-    ] {
-        assert_eq!(variables(&[(name, value)]).expect_err(name).to_string(), printed);
-    }
-}
-
-#[test]
-fn a_secret_in_a_variable_of_ours_is_not_repeated() {
-    let layers = [("HEADWATER__LLM__A__KIND", "openai"), ("HEADWATER__LLM__A__MODEL", "m"), ("HEADWATER__LLM__A__API_KEY", "sk-secret")];
-    let printed = variables(&layers).unwrap_err().to_string();
-    assert_eq!(
-        printed,
-        "HEADWATER__LLM__A__API_KEY: a secret is named, never written here: use `{ env = \"NAME\" }` or `{ file = \"PATH\" }`"
+fn numbers_that_are_out_of_range_are_refused() {
+    assert_refused(
+        "[server]\nlisten = 8080\n",
+        r#"
+bot.toml:2:10: `8080` is not an address; write an IP address and a port: "127.0.0.1:8080" or "[::1]:8080"
+  |
+2 | listen = 8080
+  |          ^^^^"#,
+    );
+    assert_refused(
+        "[server]\nlisten = \"localhost:9000\"\n",
+        r#"
+bot.toml:2:10: `localhost:9000` is not an address; write an IP address and a port: "127.0.0.1:9000" or "[::1]:9000"
+  |
+2 | listen = "localhost:9000"
+  |          ^^^^^^^^^^^^^^^^"#,
+    );
+    assert_refused(
+        "[server]\nworkers = 0\n",
+        r"
+bot.toml:2:11: 0 would let nothing through; write a number above 0
+  |
+2 | workers = 0
+  |           ^",
+    );
+    assert_refused(
+        "[server]\nbody_bytes_max = 99999999999999999999\n",
+        r"
+bot.toml:2:18: wrong type: integer `99999999999999999999`, expected a whole number
+  |
+2 | body_bytes_max = 99999999999999999999
+  |                  ^^^^^^^^^^^^^^^^^^^^",
     );
 }

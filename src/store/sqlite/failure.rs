@@ -31,13 +31,15 @@ fn damaged(source: &rusqlite::Error, database: &Path, doing: &str) -> Error {
 
 /// The store's error for one of `SQLite`'s while the database was opened.
 pub(super) fn open(source: rusqlite::Error, database: &Path, doing: &str) -> Error {
+    let io_failed = source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
+    let hint = if io_failed { "; the disk may be full or failing" } else { "" };
     match error(&Arc::new(source), database, doing.to_owned()) {
         Error::Corrupt { what } => {
-            let hint = "restore it from a backup, or move it away to begin with an empty store";
-            Error::Corrupt { what: format!("{what}; it isn't a store of Headwater, or was cut or overwritten: {hint}") }
+            let help = "restore it from a backup, or move it away to begin with an empty store";
+            Error::Corrupt { what: format!("{what}; it isn't a store of Headwater, or was cut or overwritten: {help}") }
         }
         Error::Unavailable { doing, source } | Error::Full { doing, source } => {
-            Error::Open(format!("can't open the store `{}`, while {doing}: {source}", database.display()))
+            Error::Open(format!("can't open the store `{}`, while {doing}: {source}{hint}", database.display()))
         }
         other @ (Error::Invalid { .. } | Error::Open(_)) => other,
     }

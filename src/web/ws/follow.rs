@@ -12,7 +12,7 @@ use super::outbox::{Outbox, Texts};
 use crate::agui;
 use crate::clock;
 use crate::ids::SessionKey;
-use crate::protocol::Input;
+use crate::protocol::{Code, Input};
 use crate::runtime::OnDisconnect;
 
 /// How a run ended for its socket.
@@ -95,6 +95,6 @@ impl Follow {
             }
         }
         presence.over();
-        Followed::Ended(stream.end().cloned().unwrap_or(RunEnd::Lost))
+        Followed::Ended(stream.end().cloned().unwrap_or(RunEnd::Lost(Code::Internal)))
     }
 }

@@ -226,7 +226,7 @@ impl Socket {
         match followed {
             Ok(Followed::Ended(RunEnd::Slow) | Followed::TooSlow) => return too_slow(),
             Ok(Followed::Ended(RunEnd::ShuttingDown)) => return close(error::close_reason(&stopping())),
-            Ok(Followed::Ended(RunEnd::Turn(_) | RunEnd::Lost) | Followed::Refused | Followed::Left) => {}
+            Ok(Followed::Ended(RunEnd::Turn(_) | RunEnd::Lost(_)) | Followed::Refused | Followed::Left) => {}
             Err(error) => {
                 warn!(%error, "following a run failed");
                 return close(Some(close::reason(CloseCode::Error, "a fault of the server's own")));

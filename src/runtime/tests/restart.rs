@@ -1,0 +1,96 @@
+//! What a process leaves behind, and how the next one, or the same one after a fault of the store's, goes on with it.
+
+use super::*;
+
+/// The next process over the same store, after this one was stopped in the middle.
+async fn next(bench: Bench) -> Bench {
+    bench.runtime.0.stop_all();
+    let mut living = bench.runtime.0.living.subscribe();
+    living.wait_for(|&tasks| tasks == 0).await.unwrap();
+    let next = Bench::over(bench.store.clone());
+    next.runtime.recover().await.unwrap();
+    next
+}
+
+#[test]
+fn a_pause_before_an_attempt_outlives_its_process() {
+    run(async {
+        let bench = Bench::new();
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let (_, model) = bench.model.asked().await;
+        model.send(Err(CallError::new(CallErrorKind::Unavailable, "503"))).unwrap();
+        let mut reader = reader(submitted);
+        while !reader.next().await.unwrap().events.iter().any(|event| matches!(event.body, EventBody::CallFailed { .. })) {}
+        let bench = next(bench).await;
+        bench.model.answers("Hi").await;
+        let again = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        assert!(again.accepted.duplicate);
+        if let Following::Running(reader) = again.following {
+            rest(reader).await;
+        }
+        assert_eq!(bench.tree().await, "u1 user: hello\nr1 assistant: Hi  <- head\n");
+    });
+}
+
+#[test]
+fn a_turn_whose_process_is_lost_again_and_again_fails() {
+    run(async {
+        let mut bench = Bench::new();
+        let _submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        for _ in 0..3 {
+            let (_, model) = bench.model.asked().await;
+            model.send(says("Half")).unwrap();
+            bench = next(bench).await;
+        }
+        let again = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        assert!(matches!(again.following, Following::Ended(TurnEnd::Failed { code: Code::OwnerLost, .. })));
+        assert_eq!(bench.tree().await, "u1 user: hello  <- head\n");
+        let after = bench.say("t2", &[("u1", Role::User, "hello")]).await.unwrap();
+        bench.model.answers("Hi").await;
+        assert_eq!(text(&rest(reader(after)).await), "Hi");
+    });
+}
+
+#[test]
+fn a_turn_id_is_known_after_a_restart() {
+    run(async {
+        let bench = Bench::new();
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        bench.model.answers("Hi").await;
+        rest(reader(submitted)).await;
+        let bench = next(bench).await;
+        let appends = bench.store.appends();
+        let again = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        assert!(again.accepted.duplicate && matches!(again.following, Following::Ended(TurnEnd::Completed)));
+        assert_eq!(again.snapshot.unwrap().messages.len(), 2);
+        assert_eq!(bench.say("t1", &[("u1", Role::User, "hullo")]).await.err().unwrap().code, Code::TurnIdReused);
+        assert_eq!(bench.store.appends(), appends);
+    });
+}
+
+#[test]
+fn a_turn_that_a_fault_of_the_store_stopped_goes_on_by_itself() {
+    run(async {
+        let bench = Bench::new();
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let (_, model) = bench.model.asked().await;
+        bench.store.set_down(true);
+        model.send(says("Hi")).unwrap();
+        model.send(Ok(Chunk::Finished(Finish::Stop))).unwrap();
+        let mut reader = reader(submitted);
+        let end = loop {
+            if let Err(end) = reader.next().await {
+                break end;
+            }
+        };
+        assert_eq!(end, ReadEnd::Failed(Code::StoreUnavailable));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        bench.store.set_down(false);
+        // Nobody has asked for the session.
+        bench.model.answers("Hi again").await;
+        if let Some((_, reader)) = bench.runtime.join(&key()).await.unwrap().running {
+            rest(reader).await;
+        }
+        assert_eq!(bench.tree().await, "u1 user: hello\nr1 assistant: Hi again  <- head\n");
+    });
+}
