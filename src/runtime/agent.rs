@@ -12,8 +12,6 @@ pub struct AgentOptions {
     pub llm: String,
     /// The system prompt; never a node.
     pub system: Option<String>,
-    /// What it is for, for people.
-    pub description: Option<String>,
     /// A view with no known id on a session that has nodes.
     #[serde(default)]
     pub partial_view: PartialView,

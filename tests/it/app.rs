@@ -101,7 +101,6 @@ fn runtime() -> Runtime {
     let agent = |on_disconnect| AgentOptions {
         llm: "script".to_owned(),
         system: None,
-        description: None,
         partial_view: headwater::protocol::PartialView::default(),
         same_id_edit: headwater::protocol::SameIdEdit::default(),
         on_disconnect,
