@@ -323,11 +323,6 @@ impl Tree {
         self.chain.up(from.unwrap_or(NONE))
     }
 
-    /// How many nodes stand on the way to a node, itself included.
-    pub fn path_len(&self, to: Option<Ix>) -> usize {
-        to.map_or(0, |ix| self.chain.link(ix).depth as usize + 1)
-    }
-
     /// Whether `above` stands on the way to `below`, or is `below`.
     pub fn is_above(&self, above: Ix, below: Ix) -> bool {
         self.chain.is_above(above, below)

@@ -39,11 +39,6 @@ impl Json {
         check(raw.get()).map_err(JsonError)
     }
 
-    /// Whether the value is `null`.
-    pub fn is_null(&self) -> bool {
-        self.get() == "null"
-    }
-
     /// Whether the value is an object.
     pub fn is_object(&self) -> bool {
         self.get().starts_with('{')
