@@ -2,18 +2,14 @@
 //! session; hand-written compactions come in between. Beside it runs a twin that gets the same inputs and is never compacted.
 //! `PROPTEST_CASES` and `HEADWATER_LAWS_SEED` run more, and others.
 
-#[path = "laws/acts.rs"]
-mod acts;
-
-use std::collections::HashMap;
-
-use headwater::engine::record::{Body, CallStarted, TurnCompleted, TurnStarted};
-use headwater::engine::{self, Effect, MessageNew, News, View};
-use headwater::ids::{NodeId, ToolCallId};
-use headwater::protocol::{CallErrorKind, Client, Code, Digest, Message, NodeKind, PartialView, Role, SameIdEdit, ToolCall, ViewOptions};
+use headwater::engine;
+use headwater::engine::record::Body;
+use headwater::ids::NodeId;
+use headwater::protocol::{Message, NodeKind, Role};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
+use crate::front_ends::{World, brief};
 use crate::talk::{Asked, Talk, listed};
 
 /// One thing that happens: what, and numbers that it takes as it needs them.
@@ -48,73 +44,7 @@ fn play(steps: &[Step], aloud: bool) {
     world.talk.replays();
     world.twin.replays();
 }
-
-/// A message that a tab holds, and the id under which readers see it, when it is a node.
-#[derive(Clone, Debug)]
-struct Held {
-    message: Message,
-    real: Option<NodeId>,
-}
-
-/// A front end.
-#[derive(Clone, Debug)]
-struct Tab {
-    list: Vec<Held>,
-    options: ViewOptions,
-    /// Whether the list is, message for message, one that was recorded.
-    exact: bool,
-    /// The id that it gives a result.
-    result_ids: u8,
-}
-
-/// A session, its twin, and their front ends.
-struct World {
-    talk: Talk,
-    twin: Talk,
-    tabs: Vec<Tab>,
-    /// The tab whose turn runs or was the last to run.
-    acting: usize,
-    /// Ids of attempts that the running call gave up.
-    abandoned: Vec<NodeId>,
-    made: u32,
-    numbers: [u8; 6],
-    taken: usize,
-    /// Whether it tells what happens.
-    aloud: bool,
-}
-
 impl World {
-    fn new() -> Self {
-        let tab = |n: u8| Tab {
-            list: Vec::new(),
-            options: ViewOptions {
-                same_id_edit: if n == 2 { SameIdEdit::Fork } else { SameIdEdit::Ignore },
-                partial_view: if n == 1 { PartialView::Append } else { PartialView::Root },
-            },
-            exact: true,
-            result_ids: n,
-        };
-        let tabs = (0..3).map(tab).collect();
-        let (talk, twin) = (Talk::default(), Talk::default());
-        Self { talk, twin, tabs, acting: 0, abandoned: Vec::new(), made: 0, numbers: [0; 6], taken: 0, aloud: false }
-    }
-
-    /// The next number below `below`.
-    fn number(&mut self, below: usize) -> usize {
-        self.taken += 1;
-        let n = usize::from(self.numbers[self.taken % 6]) + 7 * (self.taken / 6);
-        n % below.max(1)
-    }
-
-    fn chance(&mut self, of: usize) -> bool {
-        self.number(of) == 0
-    }
-
-    fn fresh(&mut self, stem: &str) -> String {
-        self.made += 1;
-        format!("{stem}{}", self.made)
-    }
-
     fn step(&mut self, (what, numbers): Step) {
         (self.numbers, self.taken) = (numbers, 0);
         if self.talk.session.turn.is_none() {
@@ -157,13 +87,6 @@ impl World {
             self.what_is_held_is_known();
         }
     }
-
-    fn both<T>(&mut self, act: impl Fn(&mut Talk) -> T) {
-        act(&mut self.talk);
-        act(&mut self.twin);
-    }
-
-    // What must hold.
 
     /// A compaction changes nothing for readers, and the model goes on with the end of what it read before.
     fn same_for_readers(&self) {
@@ -208,118 +131,6 @@ impl World {
             }
         }
     }
-
-    /// Submits a list to both: the same answer, and a refusal writes nothing. Whether it was taken.
-    fn submit(&mut self, tab: usize, list: &[Held], run: Option<bool>) -> bool {
-        let (messages, list, whole) = self.quirky(list);
-        let asked = Asked { messages, options: self.tabs[tab].options, turn_id: None, run };
-        let written = (self.talk.session.turn.is_some() && self.chance(2)).then(|| Message::text(Role::Assistant, "half"));
-        let reply = self.talk.reply_id();
-        let before = (self.talk.session.seq, self.twin.session.seq);
-        (self.talk.written, self.twin.written) = (written.clone(), written.clone());
-        if self.aloud {
-            eprintln!("tab {tab} sends [{}]", brief(&asked.messages));
-        }
-        let (came, twin) = (self.talk.submit(&asked), self.twin.submit(&asked));
-        let ((records, accepted), (_, other)) = match (came, twin) {
-            (Err(refusal), Err(other)) => {
-                assert_eq!((refusal.code, &refusal.details.get("index")), (other.code, &other.details.get("index")));
-                assert_eq!((self.talk.session.seq, self.twin.session.seq), before, "a refusal writes nothing");
-                assert!(matches!(refusal.code, Code::TurnAlreadyActive), "{refusal}");
-                return false;
-            }
-            (Ok(came), Ok(twin)) => (came, twin),
-            (came, twin) => panic!("{came:?} and {twin:?}"),
-        };
-        let told = |accepted: &headwater::protocol::Accepted| headwater::protocol::Accepted { head_id: None, ..accepted.clone() };
-        assert_eq!(told(&accepted), told(&other), "the same answer");
-        if records.iter().any(|record| matches!(record.body, Body::TurnCancelled(_))) {
-            self.left(reply, written.as_ref());
-        }
-        self.acting = tab;
-        self.abandoned.clear();
-        self.tabs[tab].list = list;
-        let nameless = self.tabs[tab].list.iter().any(|held| held.message.id.is_none());
-        if nameless || accepted.resync {
-            self.adopt(tab);
-        } else if whole && self.tabs[tab].exact && self.tabs[tab].list.iter().any(|held| held.real.is_some()) {
-            let real: Vec<NodeId> = self.tabs[tab].list.iter().filter_map(|held| held.real.clone()).collect();
-            assert_eq!(messages_of(&self.twin), real, "the head reads what the person sees");
-        } else {
-            self.tabs[tab].exact = false;
-        }
-        true
-    }
-
-    /// The running turn was left: its tab holds what it saw of the reply.
-    fn left(&mut self, reply: Option<NodeId>, written: Option<&Message>) {
-        if let (Some(reply), Some(seen)) = (reply, written) {
-            let message = seen.clone().with_id(reply.clone());
-            self.tabs[self.acting].list.push(Held { message, real: Some(reply) });
-        }
-    }
-
-    /// The tab takes the conversation as the session gives it.
-    fn adopt(&mut self, tab: usize) {
-        let seen = self.talk.snapshot().into_iter().filter(|message| message.role != Role::Activity);
-        self.tabs[tab].list = seen.map(|message| Held { real: message.id.clone(), message }).collect();
-        self.tabs[tab].exact = true;
-    }
-
-    /// The list as a front end sends it, what of it it remembers, and whether every message is there, in its place.
-    fn quirky(&mut self, list: &[Held]) -> (Vec<Message>, Vec<Held>, bool) {
-        let mut sent: Vec<Message> = Vec::new();
-        let (reasons, forgets, greets) = (self.chance(3), self.chance(4), self.chance(4));
-        let (mut remembered, mut whole) = (Vec::new(), true);
-        let tree = &self.talk.session.tree;
-        let known: Vec<bool> = list.iter().map(|held| held.real.as_ref().is_some_and(|real| tree.find(real).is_some())).collect();
-        let newest = known.iter().rposition(|&known| known);
-        for (n, held) in list.iter().enumerate() {
-            if forgets && known[n] && Some(n) != newest && self.chance(3) {
-                whole = false;
-                continue;
-            }
-            remembered.push(held.clone());
-            if reasons && held.message.role == Role::Assistant {
-                let reply = held.message.id.as_ref().map_or("", NodeId::as_str);
-                let id = if self.chance(2) { format!("{reply}:reasoning-1") } else { self.fresh("thought") };
-                sent.push(Message::text(Role::Reasoning, "hm").with_id(id.as_str().into()));
-            }
-            sent.push(held.message.clone());
-        }
-        if self.chance(3) {
-            for at in 1..sent.len() {
-                let result = sent[at].role == Role::Tool && matches!(sent[at - 1].role, Role::Tool | Role::Assistant);
-                if result && self.chance(2) {
-                    sent.swap(at - 1, at);
-                    whole = false;
-                }
-            }
-        }
-        if greets {
-            let (greeting, rules) = (self.fresh("greeting"), self.fresh("rules"));
-            sent.insert(0, Message::text(Role::Assistant, "welcome").with_id(greeting.as_str().into()));
-            let at = self.number(sent.len());
-            sent.insert(at, Message::text(Role::System, "rules").with_id(rules.as_str().into()));
-        }
-        (sent, remembered, whole)
-    }
-
-    fn user(&mut self) -> Held {
-        let id = self.fresh("u");
-        let message = Message::text(Role::User, format!("says {id}"));
-        if self.chance(8) {
-            return Held { message, real: None };
-        }
-        Held { message: message.with_id(id.as_str().into()), real: Some(id.as_str().into()) }
-    }
-}
-
-/// The messages that readers see at the head, by id.
-fn messages_of(talk: &Talk) -> Vec<NodeId> {
-    let tree = &talk.session.tree;
-    let nodes = engine::reader_nodes(&talk.session).into_iter().filter(|&ix| tree.node(ix).kind == NodeKind::Message);
-    nodes.map(|ix| tree.shown_id(ix).clone()).collect()
 }
 
 /// What a model reads word for word, by the originals' ids.
@@ -331,13 +142,4 @@ fn path(talk: &Talk) -> Vec<NodeId> {
     };
     let original = |ix: u32| tree.node(tree.node(ix).original).id.clone();
     engine::path(&talk.session).into_iter().filter(own).map(original).collect()
-}
-
-/// A view in short.
-fn brief(messages: &[Message]) -> String {
-    let one = |message: &Message| {
-        let call = message.tool_call_id.as_ref().map(|id| format!("@{id}")).unwrap_or_default();
-        format!("{}{call}", message.id.as_ref().map_or("_", NodeId::as_str))
-    };
-    messages.iter().map(one).collect::<Vec<_>>().join(" ")
 }

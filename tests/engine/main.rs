@@ -3,7 +3,9 @@
 
 mod bounds;
 mod cases;
+mod front_ends;
 mod laws;
 mod scenarios;
 mod talk;
+mod turns;
 mod wire;

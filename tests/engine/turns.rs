@@ -1,133 +1,19 @@
-//! What front ends do, and what else happens to a session: one act a step.
+//! What happens to the turns of made-up front ends: replies, failures, lost processes, tools, custom nodes, compactions.
 
-use super::*;
+use headwater::engine::record::{Body, CallStarted, TurnCompleted, TurnStarted};
+use headwater::engine::{self, Effect, MessageNew, News, View};
+use headwater::ids::{NodeId, ToolCallId};
+use headwater::protocol::{CallErrorKind, Client, Digest, Message, NodeKind, Role, ToolCall};
+
+use crate::front_ends::{Held, World};
+use crate::talk::Talk;
 
 impl World {
-    pub(super) fn send(&mut self) {
-        let tab = self.number(3);
-        let mut list = self.tabs[tab].list.clone();
-        list.push(self.user());
-        if self.chance(6) {
-            list.push(self.user());
-        }
-        self.submit(tab, &list, None);
-    }
-
-    pub(super) fn a_user_message(&mut self, tab: usize) -> Option<usize> {
-        let list = &self.tabs[tab].list;
-        let users: Vec<usize> = (0..list.len()).filter(|&n| list[n].message.role == Role::User).collect();
-        let n = self.number(users.len());
-        users.get(n).copied()
-    }
-
-    pub(super) fn edit(&mut self, keeps_tail: bool) {
-        let tab = self.number(3);
-        let Some(at) = self.a_user_message(tab) else { return };
-        let mut list = self.tabs[tab].list.clone();
-        let edited = self.user();
-        let tail = list.split_off(at);
-        list.push(edited);
-        if keeps_tail {
-            list.extend(tail.into_iter().skip(1));
-            if self.chance(2) {
-                list.push(self.user());
-            }
-        }
-        self.submit(tab, &list, None);
-    }
-
-    pub(super) fn edit_under_the_same_id(&mut self) {
-        let tab = 2 * self.number(2);
-        let Some(at) = self.a_user_message(tab) else { return };
-        let mut list = self.tabs[tab].list.clone();
-        let text = format!("says otherwise {}", self.number(3));
-        let id = list[at].message.id.clone();
-        list[at].message = Message { id, ..Message::text(Role::User, text) };
-        if self.tabs[tab].options.same_id_edit == SameIdEdit::Fork {
-            // Under this id it holds another node's content; until it takes the whole again, its list isn't the recorded one.
-            self.tabs[tab].exact = false;
-        }
-        if self.chance(2) {
-            list.truncate(at + 1);
-        } else {
-            list.push(self.user());
-        }
-        self.submit(tab, &list, None);
-    }
-
-    pub(super) fn regenerate(&mut self) {
-        let tab = self.number(3);
-        let Some(at) = self.a_user_message(tab) else { return };
-        let list = self.tabs[tab].list[..=at].to_vec();
-        self.submit(tab, &list, None);
-    }
-
-    pub(super) fn rewind(&mut self) {
-        let tab = self.number(3);
-        let len = self.tabs[tab].list.len();
-        let keep = self.number(len) + 1;
-        let list = self.tabs[tab].list[..keep.min(len)].to_vec();
-        let run = [None, Some(false)][self.number(2)];
-        self.submit(tab, &list, run);
-    }
-
-    /// The tab shows another branch, as the tree endpoint lists it, and perhaps goes on there.
-    pub(super) fn switch(&mut self) {
-        let tab = self.number(3);
-        let (_, nodes) = listed(&self.twin.session);
-        if nodes.is_empty() {
-            return;
-        }
-        let to = nodes[self.number(nodes.len())].id.clone();
-        let tree = &self.twin.session.tree;
-        let up = tree.reader_up(tree.find(&to)).filter(|&ix| tree.node(ix).kind == NodeKind::Message);
-        let said: HashMap<&NodeId, &Message> = nodes.iter().map(|node| (&node.id, &*node.message)).collect();
-        let held = |ix: u32| {
-            let shown = tree.shown_id(ix).clone();
-            let message = said[&tree.node(ix).id];
-            Held { message: message.clone().with_id(shown.clone()), real: Some(shown) }
-        };
-        let mut list: Vec<Held> = up.map(held).collect();
-        list.reverse();
-        if self.talk.session.turn.is_none() && self.chance(3) {
-            list.push(self.user());
-        }
-        let was = std::mem::replace(&mut self.tabs[tab].exact, true);
-        if !self.submit(tab, &list, None) {
-            self.tabs[tab].exact = was;
-        }
-    }
-
-    pub(super) fn reload(&mut self) {
-        let tab = self.number(3);
-        self.adopt(tab);
-        self.acting = tab;
-    }
-
-    /// A front end that lost its list sends one message.
-    pub(super) fn lone_message(&mut self) {
-        let tab = self.number(3);
-        self.tabs[tab].exact = true;
-        let list = vec![self.user()];
-        assert!(self.submit(tab, &list, None), "no turn runs");
-    }
-
-    /// While a turn runs: its view again is refused, also with the reply so far.
-    pub(super) fn resend(&mut self) {
-        let mut list = self.tabs[self.acting].list.clone();
-        if let Some(reply) = self.talk.reply_id().filter(|_| self.chance(2)) {
-            list.push(Held { message: Message::text(Role::Assistant, "ha").with_id(reply), real: None });
-        }
-        assert!(!self.submit(self.acting, &list, None), "the running turn's view is a resend");
-    }
-
-    // What happens to a turn.
-
-    pub(super) fn call_waits(&self) -> bool {
+    pub fn call_waits(&self) -> bool {
         matches!(self.talk.call(), Some(Effect::Wake { .. }))
     }
 
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         if self.talk.call().is_none() {
             return self.answer();
         }
@@ -156,7 +42,7 @@ impl World {
     }
 
     /// The acting tab holds a result, under the id that it gives it.
-    pub(super) fn hold_result(&mut self, call: &ToolCallId, real: &NodeId) {
+    pub fn hold_result(&mut self, call: &ToolCallId, real: &NodeId) {
         let id = match self.tabs[self.acting].result_ids {
             0 => real.clone(),
             1 => format!("{call}:tool").as_str().into(),
@@ -167,7 +53,7 @@ impl World {
         self.tabs[acting].list.push(Held { message: message.with_id(id), real: Some(real.clone()) });
     }
 
-    pub(super) fn fail(&mut self) {
+    pub fn fail(&mut self) {
         if !matches!(self.talk.call(), Some(Effect::Call { .. })) {
             return;
         }
@@ -176,7 +62,7 @@ impl World {
         self.both(|talk| talk.fail(kind, None));
     }
 
-    pub(super) fn cancel(&mut self) {
+    pub fn cancel(&mut self) {
         let seen = self.chance(2) && !self.call_waits();
         let written = seen.then(|| Message::text(Role::Assistant, "half of it"));
         let reply = self.talk.reply_id();
@@ -189,7 +75,7 @@ impl World {
     }
 
     /// The turn of the acting tab has ended, and the tab saw it.
-    pub(super) fn reply_is_over(&mut self) {
+    pub fn reply_is_over(&mut self) {
         let acting = self.acting;
         if let Some(given_up) = self.abandoned.pop().filter(|_| self.chance(2)) {
             let message = Message::text(Role::Assistant, "nothing came of it").with_id(given_up);
@@ -198,7 +84,7 @@ impl World {
         self.abandoned.clear();
     }
 
-    pub(super) fn custom(&mut self) {
+    pub fn custom(&mut self) {
         let id = self.fresh("chart");
         let tree = &self.twin.session.tree;
         let finished = self.twin.session.head.is_some_and(|head| {
@@ -210,7 +96,7 @@ impl World {
         }
     }
 
-    pub(super) fn compact(&mut self) {
+    pub fn compact(&mut self) {
         let id = self.fresh("epoch");
         let open = !self.talk.session.tree.open_calls().is_empty();
         let keep = self.number(5) + usize::from(open);
@@ -221,7 +107,7 @@ impl World {
 
     // Tools of the client's, by hand: a turn that waits for results.
 
-    pub(super) fn client_tools(&mut self) {
+    pub fn client_tools(&mut self) {
         let tab = self.number(3);
         self.adopt(tab);
         self.acting = tab;
@@ -244,7 +130,7 @@ impl World {
     }
 
     /// Some of the open calls are answered, in a view as the front end sends it or alone; when all are, the turn goes on.
-    pub(super) fn answer(&mut self) {
+    pub fn answer(&mut self) {
         let open = self.talk.session.tree.open_calls().to_vec();
         let (alone, all) = (self.chance(3), self.chance(2));
         let answered: Vec<ToolCallId> = open.iter().filter(|_| all || self.chance(2)).cloned().collect();

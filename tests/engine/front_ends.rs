@@ -1,0 +1,323 @@
+//! Made-up front ends: two or three tabs, each with its own list, that send, edit, switch and forget as real ones do.
+
+use std::collections::HashMap;
+
+use headwater::engine;
+use headwater::engine::record::Body;
+use headwater::ids::NodeId;
+use headwater::protocol::{Accepted, Code, Message, NodeKind, PartialView, Role, SameIdEdit, ViewOptions};
+
+use crate::talk::{Asked, Talk, listed};
+
+/// A message that a tab holds, and the id under which readers see it, when it is a node.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub message: Message,
+    pub real: Option<NodeId>,
+}
+
+/// A front end.
+#[derive(Clone, Debug)]
+pub struct Tab {
+    pub list: Vec<Held>,
+    pub options: ViewOptions,
+    /// Whether the list is, message for message, one that was recorded.
+    pub exact: bool,
+    /// The id that it gives a result.
+    pub result_ids: u8,
+}
+
+/// A session, its twin, and their front ends.
+pub struct World {
+    pub talk: Talk,
+    pub twin: Talk,
+    pub tabs: Vec<Tab>,
+    /// The tab whose turn runs or was the last to run.
+    pub acting: usize,
+    /// Ids of attempts that the running call gave up.
+    pub abandoned: Vec<NodeId>,
+    pub made: u32,
+    pub numbers: [u8; 6],
+    pub taken: usize,
+    /// Whether it tells what happens.
+    pub aloud: bool,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let tab = |n: u8| Tab {
+            list: Vec::new(),
+            options: ViewOptions {
+                same_id_edit: if n == 2 { SameIdEdit::Fork } else { SameIdEdit::Ignore },
+                partial_view: if n == 1 { PartialView::Append } else { PartialView::Root },
+            },
+            exact: true,
+            result_ids: n,
+        };
+        let tabs = (0..3).map(tab).collect();
+        let (talk, twin) = (Talk::default(), Talk::default());
+        Self { talk, twin, tabs, acting: 0, abandoned: Vec::new(), made: 0, numbers: [0; 6], taken: 0, aloud: false }
+    }
+
+    /// The next number below `below`.
+    pub fn number(&mut self, below: usize) -> usize {
+        self.taken += 1;
+        let n = usize::from(self.numbers[self.taken % 6]) + 7 * (self.taken / 6);
+        n % below.max(1)
+    }
+
+    pub fn chance(&mut self, of: usize) -> bool {
+        self.number(of) == 0
+    }
+
+    pub fn fresh(&mut self, stem: &str) -> String {
+        self.made += 1;
+        format!("{stem}{}", self.made)
+    }
+
+    pub fn both<T>(&mut self, act: impl Fn(&mut Talk) -> T) {
+        act(&mut self.talk);
+        act(&mut self.twin);
+    }
+
+    /// Submits a list to both: the same answer, and a refusal writes nothing. Whether it was taken.
+    pub fn submit(&mut self, tab: usize, list: &[Held], run: Option<bool>) -> bool {
+        let (messages, list, whole) = self.quirky(list);
+        let asked = Asked { messages, options: self.tabs[tab].options, turn_id: None, run };
+        let written = (self.talk.session.turn.is_some() && self.chance(2)).then(|| Message::text(Role::Assistant, "half"));
+        let reply = self.talk.reply_id();
+        let before = (self.talk.session.seq, self.twin.session.seq);
+        (self.talk.written, self.twin.written) = (written.clone(), written.clone());
+        if self.aloud {
+            eprintln!("tab {tab} sends [{}]", brief(&asked.messages));
+        }
+        let (came, twin) = (self.talk.submit(&asked), self.twin.submit(&asked));
+        let ((records, accepted), (_, other)) = match (came, twin) {
+            (Err(refusal), Err(other)) => {
+                assert_eq!((refusal.code, &refusal.details.get("index")), (other.code, &other.details.get("index")));
+                assert_eq!((self.talk.session.seq, self.twin.session.seq), before, "a refusal writes nothing");
+                assert!(matches!(refusal.code, Code::TurnAlreadyActive), "{refusal}");
+                return false;
+            }
+            (Ok(came), Ok(twin)) => (came, twin),
+            (came, twin) => panic!("{came:?} and {twin:?}"),
+        };
+        let told = |accepted: &Accepted| Accepted { head_id: None, ..accepted.clone() };
+        assert_eq!(told(&accepted), told(&other), "the same answer");
+        if records.iter().any(|record| matches!(record.body, Body::TurnCancelled(_))) {
+            self.left(reply, written.as_ref());
+        }
+        self.acting = tab;
+        self.abandoned.clear();
+        self.tabs[tab].list = list;
+        let nameless = self.tabs[tab].list.iter().any(|held| held.message.id.is_none());
+        if nameless || accepted.resync {
+            self.adopt(tab);
+        } else if whole && self.tabs[tab].exact && self.tabs[tab].list.iter().any(|held| held.real.is_some()) {
+            let real: Vec<NodeId> = self.tabs[tab].list.iter().filter_map(|held| held.real.clone()).collect();
+            assert_eq!(messages_of(&self.twin), real, "the head reads what the person sees");
+        } else {
+            self.tabs[tab].exact = false;
+        }
+        true
+    }
+
+    /// The running turn was left: its tab holds what it saw of the reply.
+    pub fn left(&mut self, reply: Option<NodeId>, written: Option<&Message>) {
+        if let (Some(reply), Some(seen)) = (reply, written) {
+            let message = seen.clone().with_id(reply.clone());
+            self.tabs[self.acting].list.push(Held { message, real: Some(reply) });
+        }
+    }
+
+    /// The tab takes the conversation as the session gives it.
+    pub fn adopt(&mut self, tab: usize) {
+        let seen = self.talk.snapshot().into_iter().filter(|message| message.role != Role::Activity);
+        self.tabs[tab].list = seen.map(|message| Held { real: message.id.clone(), message }).collect();
+        self.tabs[tab].exact = true;
+    }
+
+    /// The list as a front end sends it, what of it it remembers, and whether every message is there, in its place.
+    pub fn quirky(&mut self, list: &[Held]) -> (Vec<Message>, Vec<Held>, bool) {
+        let mut sent: Vec<Message> = Vec::new();
+        let (reasons, forgets, greets) = (self.chance(3), self.chance(4), self.chance(4));
+        let (mut remembered, mut whole) = (Vec::new(), true);
+        let tree = &self.talk.session.tree;
+        let known: Vec<bool> = list.iter().map(|held| held.real.as_ref().is_some_and(|real| tree.find(real).is_some())).collect();
+        let newest = known.iter().rposition(|&known| known);
+        for (n, held) in list.iter().enumerate() {
+            if forgets && known[n] && Some(n) != newest && self.chance(3) {
+                whole = false;
+                continue;
+            }
+            remembered.push(held.clone());
+            if reasons && held.message.role == Role::Assistant {
+                let reply = held.message.id.as_ref().map_or("", NodeId::as_str);
+                let id = if self.chance(2) { format!("{reply}:reasoning-1") } else { self.fresh("thought") };
+                sent.push(Message::text(Role::Reasoning, "hm").with_id(id.as_str().into()));
+            }
+            sent.push(held.message.clone());
+        }
+        if self.chance(3) {
+            for at in 1..sent.len() {
+                let result = sent[at].role == Role::Tool && matches!(sent[at - 1].role, Role::Tool | Role::Assistant);
+                if result && self.chance(2) {
+                    sent.swap(at - 1, at);
+                    whole = false;
+                }
+            }
+        }
+        if greets {
+            let (greeting, rules) = (self.fresh("greeting"), self.fresh("rules"));
+            sent.insert(0, Message::text(Role::Assistant, "welcome").with_id(greeting.as_str().into()));
+            let at = self.number(sent.len());
+            sent.insert(at, Message::text(Role::System, "rules").with_id(rules.as_str().into()));
+        }
+        (sent, remembered, whole)
+    }
+
+    pub fn user(&mut self) -> Held {
+        let id = self.fresh("u");
+        let message = Message::text(Role::User, format!("says {id}"));
+        if self.chance(8) {
+            return Held { message, real: None };
+        }
+        Held { message: message.with_id(id.as_str().into()), real: Some(id.as_str().into()) }
+    }
+
+    // What front ends do.
+
+    pub fn send(&mut self) {
+        let tab = self.number(3);
+        let mut list = self.tabs[tab].list.clone();
+        list.push(self.user());
+        if self.chance(6) {
+            list.push(self.user());
+        }
+        self.submit(tab, &list, None);
+    }
+
+    pub fn a_user_message(&mut self, tab: usize) -> Option<usize> {
+        let list = &self.tabs[tab].list;
+        let users: Vec<usize> = (0..list.len()).filter(|&n| list[n].message.role == Role::User).collect();
+        let n = self.number(users.len());
+        users.get(n).copied()
+    }
+
+    pub fn edit(&mut self, keeps_tail: bool) {
+        let tab = self.number(3);
+        let Some(at) = self.a_user_message(tab) else { return };
+        let mut list = self.tabs[tab].list.clone();
+        let edited = self.user();
+        let tail = list.split_off(at);
+        list.push(edited);
+        if keeps_tail {
+            list.extend(tail.into_iter().skip(1));
+            if self.chance(2) {
+                list.push(self.user());
+            }
+        }
+        self.submit(tab, &list, None);
+    }
+
+    pub fn edit_under_the_same_id(&mut self) {
+        let tab = 2 * self.number(2);
+        let Some(at) = self.a_user_message(tab) else { return };
+        let mut list = self.tabs[tab].list.clone();
+        let text = format!("says otherwise {}", self.number(3));
+        let id = list[at].message.id.clone();
+        list[at].message = Message { id, ..Message::text(Role::User, text) };
+        if self.tabs[tab].options.same_id_edit == SameIdEdit::Fork {
+            // Under this id it holds another node's content; until it takes the whole again, its list isn't the recorded one.
+            self.tabs[tab].exact = false;
+        }
+        if self.chance(2) {
+            list.truncate(at + 1);
+        } else {
+            list.push(self.user());
+        }
+        self.submit(tab, &list, None);
+    }
+
+    pub fn regenerate(&mut self) {
+        let tab = self.number(3);
+        let Some(at) = self.a_user_message(tab) else { return };
+        let list = self.tabs[tab].list[..=at].to_vec();
+        self.submit(tab, &list, None);
+    }
+
+    pub fn rewind(&mut self) {
+        let tab = self.number(3);
+        let len = self.tabs[tab].list.len();
+        let keep = self.number(len) + 1;
+        let list = self.tabs[tab].list[..keep.min(len)].to_vec();
+        let run = [None, Some(false)][self.number(2)];
+        self.submit(tab, &list, run);
+    }
+
+    /// The tab shows another branch, as the tree endpoint lists it, and perhaps goes on there.
+    pub fn switch(&mut self) {
+        let tab = self.number(3);
+        let (_, nodes) = listed(&self.twin.session);
+        if nodes.is_empty() {
+            return;
+        }
+        let to = nodes[self.number(nodes.len())].id.clone();
+        let tree = &self.twin.session.tree;
+        let up = tree.reader_up(tree.find(&to)).filter(|&ix| tree.node(ix).kind == NodeKind::Message);
+        let said: HashMap<&NodeId, &Message> = nodes.iter().map(|node| (&node.id, &*node.message)).collect();
+        let held = |ix: u32| {
+            let shown = tree.shown_id(ix).clone();
+            let message = said[&tree.node(ix).id];
+            Held { message: message.clone().with_id(shown.clone()), real: Some(shown) }
+        };
+        let mut list: Vec<Held> = up.map(held).collect();
+        list.reverse();
+        if self.talk.session.turn.is_none() && self.chance(3) {
+            list.push(self.user());
+        }
+        let was = std::mem::replace(&mut self.tabs[tab].exact, true);
+        if !self.submit(tab, &list, None) {
+            self.tabs[tab].exact = was;
+        }
+    }
+
+    pub fn reload(&mut self) {
+        let tab = self.number(3);
+        self.adopt(tab);
+        self.acting = tab;
+    }
+
+    /// A front end that lost its list sends one message.
+    pub fn lone_message(&mut self) {
+        let tab = self.number(3);
+        self.tabs[tab].exact = true;
+        let list = vec![self.user()];
+        assert!(self.submit(tab, &list, None), "no turn runs");
+    }
+
+    /// While a turn runs: its view again is refused, also with the reply so far.
+    pub fn resend(&mut self) {
+        let mut list = self.tabs[self.acting].list.clone();
+        if let Some(reply) = self.talk.reply_id().filter(|_| self.chance(2)) {
+            list.push(Held { message: Message::text(Role::Assistant, "ha").with_id(reply), real: None });
+        }
+        assert!(!self.submit(self.acting, &list, None), "the running turn's view is a resend");
+    }
+}
+
+/// The messages that readers see at the head, by id.
+fn messages_of(talk: &Talk) -> Vec<NodeId> {
+    let tree = &talk.session.tree;
+    let nodes = engine::reader_nodes(&talk.session).into_iter().filter(|&ix| tree.node(ix).kind == NodeKind::Message);
+    nodes.map(|ix| tree.shown_id(ix).clone()).collect()
+}
+
+/// A view in short.
+pub fn brief(messages: &[Message]) -> String {
+    let one = |message: &Message| {
+        let call = message.tool_call_id.as_ref().map(|id| format!("@{id}")).unwrap_or_default();
+        format!("{}{call}", message.id.as_ref().map_or("_", NodeId::as_str))
+    };
+    messages.iter().map(one).collect::<Vec<_>>().join(" ")
+}
