@@ -7,6 +7,7 @@ mod chain;
 mod effect;
 mod invariants;
 mod meaning;
+mod names;
 mod news;
 mod pages;
 mod prompt;

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::chain::{Chain, NONE};
+use super::names::Names;
 use super::reading::{EMPTY, Ix, Name, Readings, Vertex};
 use super::record::MessageNew;
 use crate::ids::{Millis, NodeId, ToolCallId};
@@ -92,7 +93,7 @@ pub struct Tree {
     nodes: Vec<Node>,
     chain: Chain,
     readings: Readings,
-    names: HashMap<NodeId, Name, RandomState>,
+    names: Names,
     named: Vec<Named>,
     /// The id that each name was made for.
     ids: Vec<NodeId>,
@@ -221,7 +222,7 @@ impl Tree {
 
     /// The name for `id`, made when it is new. A name without a node is passed over in views.
     pub fn name(&mut self, id: &NodeId) -> Name {
-        if let Some(&name) = self.names.get(id) {
+        if let Some(name) = self.names.get(id) {
             return name;
         }
         let name = u32::try_from(self.named.len()).expect("fewer than 2^32 names");
@@ -234,7 +235,7 @@ impl Tree {
     /// From now on `old`, which never became a node, and what it was another id of, stand for what `new` stands for.
     pub fn rename(&mut self, old: &NodeId, new: &NodeId) {
         let name = self.name(old);
-        if let Some(&taken) = self.names.get(new) {
+        if let Some(taken) = self.names.get(new) {
             self.names.insert(old.clone(), taken);
             return;
         }
@@ -242,9 +243,14 @@ impl Tree {
         self.ids[name as usize] = new.clone();
     }
 
+    /// The name of a known id whose hash was made before.
+    pub(super) fn known_hashed(&self, hash: u64, id: &NodeId) -> Option<Name> {
+        self.names.get_hashed(hash, id)
+    }
+
     /// The name of a known id.
     pub fn known(&self, id: &NodeId) -> Option<Name> {
-        self.names.get(id).copied()
+        self.names.get(id)
     }
 
     /// The id that a name was made for.

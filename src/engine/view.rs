@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 
+use super::names::Hasher;
 use super::news::Collector;
 use super::reading::{Ix, Name};
 use super::tree::Tree;
@@ -24,6 +25,8 @@ pub struct View {
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) id: Option<NodeId>,
+    /// Of the id.
+    pub(super) hash: u64,
     pub(super) role: Role,
     /// Of a user's message: what it says.
     pub(super) digest: Digest,
@@ -32,9 +35,11 @@ pub(super) struct Key {
 impl View {
     /// Makes `messages` ready.
     pub fn new(messages: Vec<Message>) -> Self {
+        let hasher = Hasher::default();
         let key = |message: &Message| {
             let digest = if message.role == Role::User { message.digest() } else { Digest::default() };
-            Key { id: message.id.clone(), role: message.role, digest }
+            let hash = message.id.as_ref().map_or(0, |id| hasher.hash(id));
+            Key { id: message.id.clone(), hash, role: message.role, digest }
         };
         let keys = messages.iter().map(key).collect();
         Self { messages, keys }
@@ -94,8 +99,8 @@ pub struct Reconciled {
 
 /// Reconciles `view` with the tree whose head is `head`.
 pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOptions) -> Result<Reconciled, Refusal> {
-    // All at once, so that the processor can look up several at a time.
-    let names: Vec<Option<Name>> = view.keys.iter().map(|key| key.id.as_ref().and_then(|id| tree.known(id))).collect();
+    // All at once, so that the processor waits for several at a time.
+    let names: Vec<Option<Name>> = view.keys.iter().map(|key| tree.known_hashed(key.hash, key.id.as_ref()?)).collect();
     let mut walk = Walk::new(tree, head, options.same_id_edit);
     let mut unsure = Unsure::default();
     let mut from = 0;
