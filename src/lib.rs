@@ -5,6 +5,7 @@
 //! - [`ids`], [`clock`]: names of things; the only reader of the clock.
 //! - [`protocol`]: plain data that several layers speak.
 //! - [`engine`]: pure; decides what is recorded and derives what is still to be done.
+//! - [`draw`]: a tree as text.
 //! - [`agui`]: pure; translates between AG-UI and the protocol.
 //! - [`sse`], [`store`], [`provider`]: adapters towards logs and models.
 //! - [`runtime`]: does what the engine decides.
