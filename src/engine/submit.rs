@@ -78,20 +78,10 @@ fn known_turn(session: &Session, id: &SessionId, submit: &Submit) -> Result<Opti
         return Err(Refusal::new(Code::TurnIdReused, text).with("turn_id", turn_id.as_str()));
     }
     Ok(Some(Accepted {
-        session_id: id.clone(),
-        turn_id: turn_id.clone(),
-        reply: true,
         duplicate: true,
-        queued: false,
         head_id: session.head.map(|head| session.tree.node(head).id.clone()),
-        recorded: Vec::new(),
-        new_from: None,
-        implied: Vec::new(),
-        implied_count: 0,
-        ignored: Vec::new(),
-        ignored_edits: Vec::new(),
-        root_branch: false,
         resync: true,
+        ..Accepted::plain(id.clone(), turn_id.clone())
     }))
 }
 
@@ -166,11 +156,7 @@ fn write(writer: &mut Writer<'_>, session: &Session, submit: &Submit, found: &Re
 fn accepted(id: &SessionId, turn_id: TurnId, reply: bool, found: Reconciled, writer: &Writer<'_>) -> Accepted {
     let edited = found.news.iter().any(|news| matches!(news, News::Message { edit_of: Some(_), .. }));
     Accepted {
-        session_id: id.clone(),
-        turn_id,
         reply,
-        duplicate: false,
-        queued: false,
         head_id: writer.parent.clone(),
         recorded: writer.nodes.clone(),
         new_from: Some(found.new_from),
@@ -180,5 +166,6 @@ fn accepted(id: &SessionId, turn_id: TurnId, reply: bool, found: Reconciled, wri
         ignored_edits: found.ignored_edits,
         root_branch: found.root_branch,
         resync: found.appended || edited,
+        ..Accepted::plain(id.clone(), turn_id)
     }
 }

@@ -48,6 +48,28 @@ pub struct Accepted {
     pub resync: bool,
 }
 
+impl Accepted {
+    /// A submit whose reply is due, which wrote nothing and had nothing to tell.
+    pub fn plain(session_id: SessionId, turn_id: TurnId) -> Self {
+        Self {
+            session_id,
+            turn_id,
+            reply: true,
+            duplicate: false,
+            queued: false,
+            head_id: None,
+            recorded: Vec::new(),
+            new_from: None,
+            implied: Vec::new(),
+            implied_count: 0,
+            ignored: Vec::new(),
+            ignored_edits: Vec::new(),
+            root_branch: false,
+            resync: false,
+        }
+    }
+}
+
 /// A message of a view that was passed over.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ignored {

@@ -32,22 +32,7 @@ fn names(dialect: Dialect) -> Names {
 }
 
 fn accepted() -> Accepted {
-    Accepted {
-        session_id: "s1".into(),
-        turn_id: "r1".into(),
-        reply: true,
-        duplicate: false,
-        queued: false,
-        head_id: None,
-        recorded: Vec::new(),
-        new_from: Some(0),
-        implied: Vec::new(),
-        implied_count: 0,
-        ignored: Vec::new(),
-        ignored_edits: Vec::new(),
-        root_branch: false,
-        resync: false,
-    }
+    Accepted { new_from: Some(0), ..Accepted::plain("s1".into(), "r1".into()) }
 }
 
 fn submitted(accepted: Accepted, following: Following) -> Submitted {

@@ -13,22 +13,7 @@ use crate::web::run::Names;
 
 fn running() -> (Sink, RunStream) {
     let (sink, reader) = channel(8);
-    let accepted = Accepted {
-        session_id: "s1".into(),
-        turn_id: "r1".into(),
-        reply: true,
-        duplicate: false,
-        queued: false,
-        head_id: None,
-        recorded: Vec::new(),
-        new_from: None,
-        implied: Vec::new(),
-        implied_count: 0,
-        ignored: Vec::new(),
-        ignored_edits: Vec::new(),
-        root_branch: false,
-        resync: false,
-    };
+    let accepted = Accepted::plain("s1".into(), "r1".into());
     let submitted = Submitted { accepted, snapshot: None, cursor: Cursor::after(1), following: Following::Running(reader) };
     let names = Names { dialect: Dialect::Legacy, thread: "s1".into(), run: "r1".into() };
     (sink, RunStream::submitted(names, submitted, CancellationToken::new()))
