@@ -5,10 +5,25 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::ids::{Millis, Stamp};
 
 /// The time now.
-#[expect(clippy::disallowed_methods, reason = "this module is where the clock is read")]
 pub fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = system().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(not(test))]
+#[expect(clippy::disallowed_methods, reason = "this module is where the clock is read")]
+fn system() -> SystemTime {
+    SystemTime::now()
+}
+
+/// In tests time goes as tokio's does: where that is paused, so is this.
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "this module is where the clock is read")]
+fn system() -> SystemTime {
+    thread_local! {
+        static BEGAN: (SystemTime, tokio::time::Instant) = (SystemTime::now(), tokio::time::Instant::now());
+    }
+    BEGAN.with(|(system, instant)| *system + instant.elapsed())
 }
 
 /// A stamp for one input: now, and a number that no other input has.

@@ -1,6 +1,7 @@
 //! A tree as text: one line a node, children indented below their parent, the head marked. Over protocol nodes, so that tests and
-//! the command line draw the same. May not know the engine.
+//! the command line draw the same. Also: text of others made fit for a terminal. May not know the engine.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -9,6 +10,30 @@ use crate::protocol::{NodeKind, Role, TreeNode};
 
 /// How much of a message a line shows, in characters.
 const TEXT_MAX: usize = 60;
+
+/// `text` with what a terminal would obey instead of show (control characters, marks that turn the reading direction) in its escaped
+/// form, as `\u{1b}`. Line feeds and tabs stay.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if obeyed(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// [`printable`], in one line.
+pub fn in_one_line(text: &str) -> Cow<'_, str> {
+    let text = printable(text);
+    if text.contains(['\n', '\t']) { Cow::Owned(text.replace(['\n', '\t'], " ")) } else { text }
+}
 
 /// A node that is still to be drawn.
 struct Due<'a> {
@@ -28,6 +53,11 @@ struct Due<'a> {
 /// └─ e1 user: less  <- head
 /// ```
 pub fn draw(nodes: &[TreeNode], head: Option<&NodeId>) -> String {
+    draw_within(nodes, head, TEXT_MAX)
+}
+
+/// [`draw`] with at most so many characters of each message.
+pub fn draw_within(nodes: &[TreeNode], head: Option<&NodeId>, text_max: usize) -> String {
     let mut children: HashMap<Option<&NodeId>, Vec<&TreeNode>> = HashMap::new();
     for node in nodes {
         children.entry(node.parent_id.as_ref()).or_default().push(node);
@@ -43,7 +73,7 @@ pub fn draw(nodes: &[TreeNode], head: Option<&NodeId>) -> String {
     while let Some(Due { node, mark, deeper, indent: before }) = due.pop() {
         indent.truncate(before);
         let head = if head == Some(&node.id) { "  <- head" } else { "" };
-        let _ = writeln!(out, "{indent}{mark}{}{head}", line(node));
+        let _ = writeln!(out, "{indent}{mark}{}{head}", line(node, text_max));
         indent.push_str(deeper);
         add(&mut due, children.get(&Some(&node.id)), indent.len());
     }
@@ -64,7 +94,7 @@ fn add<'a>(due: &mut Vec<Due<'a>>, level: Option<&Vec<&'a TreeNode>>, indent: us
     }
 }
 
-fn line(node: &TreeNode) -> String {
+fn line(node: &TreeNode, text_max: usize) -> String {
     let role = match (node.kind, node.message.role) {
         (NodeKind::Epoch, _) => "epoch",
         (NodeKind::Custom, _) => "custom",
@@ -73,14 +103,19 @@ fn line(node: &TreeNode) -> String {
         (NodeKind::Message, Role::Tool) => "tool",
         (NodeKind::Message, Role::System | Role::Developer | Role::Reasoning | Role::Activity) => "other",
     };
-    let text: String = node.message.joined_text().replace('\n', " ").chars().take(TEXT_MAX).collect();
+    let text: String = node.message.joined_text().chars().take(text_max).collect();
     let copy = node.copied_from.as_ref().map(|id| format!(" (copy of {id})")).unwrap_or_default();
-    let mut line = format!("{} {role}{copy}{}: {text}", node.id, if node.partial { " (partial)" } else { "" });
+    let partial = if node.partial { " (partial)" } else { "" };
+    let hidden = if node.hidden { " (hidden)" } else { "" };
+    let mut line = format!("{} {role}{copy}{partial}{hidden}: {text}", node.id);
     for call in &node.message.tool_calls {
         let _ = write!(line, " [{} {}]", call.id, call.function.name);
     }
     line.truncate(line.trim_end().len());
-    line
+    for label in &node.labels {
+        let _ = write!(line, "  <- {label:?}");
+    }
+    in_one_line(&line).into_owned()
 }
 
 #[cfg(test)]
@@ -99,6 +134,8 @@ mod tests {
             created_at: 0,
             partial: false,
             copied_from: None,
+            hidden: false,
+            labels: Vec::new(),
         }
     }
 
@@ -107,6 +144,22 @@ mod tests {
         let nodes = [node("a", None), node("b", Some("a")), node("c", Some("a")), node("d", Some("b")), node("e", Some("b"))];
         let drawing = "a user: x\n├─ b user: x\n│  ├─ d user: x\n│  └─ e user: x\n└─ c user: x  <- head\n";
         assert_eq!(draw(&nodes, Some(&"c".into())), drawing);
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown() {
+        assert_eq!(printable("plain ä\n\ttext"), "plain ä\n\ttext");
+        assert_eq!(printable("\u{1b}[31mred\r\u{9b}2J\u{7f}\u{202e}"), "\\u{1b}[31mred\\u{d}\\u{9b}2J\\u{7f}\\u{202e}");
+        let mut evil = node("a\nb user: forged", None);
+        evil.message = Arc::new(Message::text(Role::User, "one\n\u{1b}]0;two\u{7}"));
+        assert_eq!(draw(&[evil], None), "(empty path)  <- head\na b user: forged user: one \\u{1b}]0;two\\u{7}\n");
+    }
+
+    #[test]
+    fn names_nodes_and_says_what_is_hidden() {
+        let (labelled, hidden) = (node("a", None), node("b", Some("a")));
+        let nodes = [TreeNode { labels: vec!["start".to_owned()], ..labelled }, TreeNode { hidden: true, ..hidden }];
+        assert_eq!(draw(&nodes, Some(&"b".into())), "a user: x  <- \"start\"\nb user (hidden): x  <- head\n");
     }
 
     #[test]

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 use super::{Json, Message, NodeKind};
 use crate::ids::{AgentId, Millis, NodeId, SessionId, ToolCallId, TurnId};
 
 /// A submit was taken. As JSON it is the body of `202`.
 #[expect(clippy::struct_excessive_bools, reason = "an answer with independent facts, not a state")]
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
     /// The session.
     pub session_id: SessionId,
@@ -21,27 +23,33 @@ pub struct Accepted {
     pub duplicate: bool,
     /// Whether the turn waits for another.
     pub queued: bool,
+    /// Of a turn that waits for another: its place, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<usize>,
+    /// The calls whose results the turn waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<ToolCallId>,
     /// Where the next message attaches.
     pub head_id: Option<NodeId>,
     /// Nodes written, in order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recorded: Vec<NodeId>,
     /// Index of the view's first new message; its length when nothing is new.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_from: Option<usize>,
     /// Recorded messages between those that the view names (at most 100 ids).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub implied: Vec<NodeId>,
     /// How many there are in all.
     pub implied_count: usize,
     /// Messages that the client may not write, passed over.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<Ignored>,
     /// Known user messages whose content in the view differs from the recorded one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored_edits: Vec<NodeId>,
     /// Whether the view shared nothing with the session's tree and became a branch at its root.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub root_branch: bool,
     /// Whether the client's list differs from what was recorded, so that it needs the whole again.
     #[serde(skip)]
@@ -57,6 +65,8 @@ impl Accepted {
             reply: true,
             duplicate: false,
             queued: false,
+            position: None,
+            waiting: Vec::new(),
             head_id: None,
             recorded: Vec::new(),
             new_from: None,
@@ -71,19 +81,19 @@ impl Accepted {
 }
 
 /// A message of a view that was passed over.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ignored {
     /// Its place in the view.
     pub index: usize,
     /// Its id, when it had one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<NodeId>,
     /// Why.
     pub reason: IgnoredReason,
 }
 
 /// Why a message of a view was passed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IgnoredReason {
     /// An assistant or reasoning message that Headwater didn't write.
@@ -95,34 +105,34 @@ pub enum IgnoredReason {
 }
 
 /// The conversation as a person reads it, with the reply in the making.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The reader view of the head, in order, under shown ids.
     pub messages: Vec<Arc<Message>>,
     /// The agent's state, when it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Json>,
     /// The reply that is being written, as far as it is: its message stands last in `messages`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<Writing>,
 }
 
 /// What a reply in the making has open.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Writing {
     /// Which reply.
     pub reply_id: NodeId,
     /// Whether its text was begun.
     pub text: bool,
     /// The reasoning part that is open.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u32>,
     /// The calls that were begun.
     pub calls: Vec<OpenCall>,
 }
 
-/// A tool call of a reply in the making.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A tool call that is open.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenCall {
     /// Which.
     pub id: ToolCallId,
@@ -152,7 +162,7 @@ pub struct Running {
 }
 
 /// `GET /v1/sessions/{id}`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionPage {
     /// The session.
     pub session_id: SessionId,
@@ -165,18 +175,211 @@ pub struct SessionPage {
     /// Where the next message attaches.
     pub head_id: Option<NodeId>,
     /// The turn that runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_turn: Option<Running>,
-    /// Turns that wait for it.
-    pub queue: Vec<TurnId>,
+    /// Turns that wait for it, the next one first.
+    pub queue: Vec<QueuedTurn>,
+    /// Calls whose results the turn waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_calls: Vec<OpenCall>,
+    /// Named nodes, in the order in which they were named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<Checkpoint>,
+    /// Whether lists leave it out.
+    pub archived: bool,
+    /// Of a fork: what it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
     /// Open interrupts.
     pub interrupts: Vec<Json>,
     /// The reader view of the head.
     pub messages: Vec<Arc<Message>>,
 }
 
-/// `GET /v1/sessions/{id}/tree`: parents before children.
+/// A turn that waits for another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueuedTurn {
+    /// Which.
+    pub turn_id: TurnId,
+    /// Its place, from 1.
+    pub position: usize,
+    /// Whose.
+    pub agent_id: AgentId,
+    /// Since when.
+    pub queued_at: Millis,
+    /// What it brings.
+    pub messages: Vec<Arc<Message>>,
+}
+
+/// A named node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Its name.
+    pub label: String,
+    /// Which node.
+    pub node_id: NodeId,
+}
+
+/// What a fork was made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkedFrom {
+    /// Which session.
+    pub session_id: SessionId,
+    /// Its path up to there; none: the empty path.
+    pub node_id: Option<NodeId>,
+}
+
+/// Where the head goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeadTo {
+    /// To this node; none: the empty path.
+    Node(Option<NodeId>),
+    /// To the node with this label.
+    Label(String),
+    /// Nowhere: only a label is given.
+    Stay,
+}
+
+/// A move of the head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadMove {
+    /// Where.
+    pub to: HeadTo,
+    /// From now on the name of the node that it goes to.
+    pub label: Option<String>,
+}
+
+/// `POST /v1/sessions/{id}/head`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeadAnswer {
+    /// The session.
+    pub session_id: SessionId,
+    /// Where the next message attaches.
+    pub head_id: Option<NodeId>,
+    /// Turns that were stopped or given up: the running one first, then those that waited.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cancelled: Vec<TurnId>,
+}
+
+/// What changes of a session's page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionUpdate {
+    /// A new title, or none any more.
+    pub title: Option<Option<String>>,
+    /// Whether lists leave it out.
+    pub archived: Option<bool>,
+}
+
+/// `GET /v1/sessions`: by id.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SessionsPage {
+    /// The sessions of this page.
+    pub sessions: Vec<SessionListed>,
+    /// The `after` of the next page, when there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<SessionId>,
+}
+
+/// A session in a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SessionListed {
+    /// Which.
+    pub session_id: SessionId,
+    /// What it is about.
+    pub title: Option<String>,
+    /// Whether lists leave it out.
+    pub archived: bool,
+    /// Time of the last record.
+    pub updated_at: Millis,
+}
+
+/// Which nodes of a tree, and how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeQuery {
+    /// As whom.
+    pub view: TreeView,
+    /// After this node.
+    pub after: Option<NodeId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// As whom a tree is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TreeView {
+    /// What a person reads.
+    #[default]
+    Reader,
+    /// Every node at its place, hidden ones too.
+    Raw,
+}
+
+/// `GET /v1/sessions/{id}/records`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordsPage {
+    /// The session.
+    pub session_id: SessionId,
+    /// The records of this page.
+    pub records: Vec<RecordLine>,
+    /// The `after` of the next page, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+    /// Position of the log's last record.
+    pub end: u64,
+}
+
+/// A record, as it is stored, and where.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordLine {
+    /// Its position, from 1.
+    pub seq: u64,
+    /// The record.
+    #[serde(deserialize_with = "as_stored")]
+    pub record: Json,
+}
+
+/// A record nests deeper than what it relays, so it isn't checked like that.
+fn as_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
+    let raw = Box::<RawValue>::deserialize(deserializer)?;
+    Json::from_value(&raw).map_err(D::Error::custom)
+}
+
+/// What a fork is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForkInput {
+    /// The new session; none: a fresh id.
+    pub session_id: Option<SessionId>,
+    /// The path up to this node; none: up to the head.
+    pub at: Option<NodeId>,
+}
+
+/// `POST /v1/sessions/{id}/fork`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Forked {
+    /// The new session.
+    pub session_id: SessionId,
+    /// Its head.
+    pub head_id: Option<NodeId>,
+    /// Whether this very fork was there already.
+    pub duplicate: bool,
+}
+
+/// `POST /v1/sessions/{id}/records`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Imported {
+    /// The new session.
+    pub session_id: SessionId,
+    /// Its head.
+    pub head_id: Option<NodeId>,
+    /// Records that were imported.
+    pub records: u64,
+    /// Whether this very log was there already.
+    pub duplicate: bool,
+}
+
+/// `GET /v1/sessions/{id}/tree`: parents before children.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TreePage {
     /// The session.
     pub session_id: SessionId,
@@ -185,12 +388,12 @@ pub struct TreePage {
     /// The nodes of this page.
     pub nodes: Vec<TreeNode>,
     /// The `after` of the next page, when there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<NodeId>,
 }
 
 /// One node of a tree.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TreeNode {
     /// Its id.
     pub id: NodeId,
@@ -203,9 +406,15 @@ pub struct TreeNode {
     /// When it was recorded.
     pub created_at: Millis,
     /// Whether it is the kept part of a cancelled reply.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
     /// Of a copy: the first original.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied_from: Option<NodeId>,
+    /// Whether only models see it (never in the reader's view).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
+    /// Its names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }

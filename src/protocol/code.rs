@@ -54,6 +54,8 @@ codes! {
     ContentTooLarge = "content_too_large",
     /// A reply can't be asked for while tool calls are open.
     CallsOpen = "calls_open",
+    /// No such call waits for a result.
+    CallNotOpen = "call_not_open",
     /// This isn't built yet.
     NotAvailable = "not_available",
     /// No credential, or a wrong one.
@@ -70,6 +72,16 @@ codes! {
     SessionNotFound = "session_not_found",
     /// No node of that id in this session.
     NodeNotFound = "node_not_found",
+    /// No node of this session has the label.
+    LabelNotFound = "label_not_found",
+    /// The session is there already.
+    SessionExists = "session_exists",
+    /// The session was erased; its id is free again a day later.
+    SessionDeleted = "session_deleted",
+    /// The file to import is cut, doubled, changed, or no export.
+    BadImport = "bad_import",
+    /// As many turns or messages wait as are allowed.
+    QueueFull = "queue_full",
     /// A turn is running in this session.
     TurnAlreadyActive = "turn_already_active",
     /// The turn id was used with other content.

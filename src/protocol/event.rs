@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{Code, Cursor, Message, NodeKind, Snapshot, Usage};
+use super::{Code, Cursor, ForkedFrom, Message, NodeKind, Snapshot, Usage};
 use crate::ids::{AgentId, CallId, Millis, NodeId, ToolCallId, TurnId};
 
 /// One event. As JSON `{cursor?, at, type, …}`.
@@ -30,6 +30,24 @@ pub enum EventBody {
     SessionCreated {
         /// The agent it began with.
         agent_id: AgentId,
+    },
+    /// The first record of a session that was made from another's path.
+    #[serde(rename = "session.forked")]
+    SessionForked {
+        /// The agent it began with.
+        agent_id: AgentId,
+        /// What it was made from.
+        from: ForkedFrom,
+    },
+    /// Its title changed, or whether lists leave it out.
+    #[serde(rename = "session.updated")]
+    SessionUpdated {
+        /// The new title; null: none any more.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<Option<String>>,
+        /// Whether lists leave it out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        archived: Option<bool>,
     },
     /// A message became a node.
     #[serde(rename = "message.new")]
@@ -61,6 +79,38 @@ pub enum EventBody {
     HeadMoved {
         /// There, or nowhere (the empty path).
         head_id: Option<NodeId>,
+        /// From now on the name of that node.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        label: Option<String>,
+    },
+    /// A submit waits for the running turn.
+    #[serde(rename = "turn.queued")]
+    TurnQueued {
+        /// The turn that it will be, or joins.
+        turn_id: TurnId,
+        /// Whether it joined one that waited already.
+        #[serde(skip_serializing_if = "is_false")]
+        joined: bool,
+        /// Whose.
+        agent_id: AgentId,
+        /// What it brings; nodes when the turn begins.
+        messages: Vec<Arc<Message>>,
+    },
+    /// Another input became part of a turn: its id is another name of the turn.
+    #[serde(rename = "turn.joined")]
+    TurnJoined {
+        /// Which.
+        turn_id: TurnId,
+        /// The input's id.
+        name: TurnId,
+    },
+    /// A turn can't go on before a client sends results. Its run ends, the turn doesn't.
+    #[serde(rename = "turn.waiting")]
+    TurnWaiting {
+        /// Which.
+        turn_id: TurnId,
+        /// The calls that are open.
+        calls: Vec<ToolCallId>,
     },
     /// A turn began.
     #[serde(rename = "turn.started")]
@@ -86,11 +136,17 @@ pub enum EventBody {
         /// In words.
         message: String,
     },
-    /// A turn was stopped.
+    /// A turn was stopped, or given up before it began.
     #[serde(rename = "turn.cancelled")]
     TurnCancelled {
         /// Which.
         turn_id: TurnId,
+        /// Why; absent: somebody asked for it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<CancelReason>,
+        /// Of one that waited: its messages, which never became nodes.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        messages: Vec<NodeId>,
     },
     /// A turn whose process was lost goes on.
     #[serde(rename = "turn.recovered")]
@@ -158,6 +214,18 @@ pub enum EventBody {
     Resync(Arc<Snapshot>),
 }
 
+/// Why a turn was stopped that nobody asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelReason {
+    /// The head went elsewhere.
+    BranchLeft,
+    /// It waited for results, and something else was submitted.
+    Superseded,
+    /// It was unfinished in a log that was imported.
+    Imported,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
 fn is_false(value: &bool) -> bool {
     !value
@@ -165,7 +233,7 @@ fn is_false(value: &bool) -> bool {
 
 /// Pieces of a reply in the making. A reply's text stays open until the reply is a node (or given up), so that its end is never
 /// seen before it is durable.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "snake_case")]
 pub enum Live {
     /// The reply's text begins (once a reply).
@@ -226,7 +294,7 @@ pub enum Live {
         /// Whether its text was open.
         text: bool,
         /// The reasoning part that was open.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reasoning: Option<u32>,
         /// The calls that were open, in order.
         calls: Vec<ToolCallId>,

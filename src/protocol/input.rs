@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Json, Message, Tool};
+use super::{Code, Json, Message, Refusal, Tool};
 use crate::ids::{AgentId, TurnId};
 
 /// One submit to a session.
@@ -16,8 +16,38 @@ pub struct Input {
     pub run: Option<bool>,
     /// What the client offers the agent.
     pub client: Client,
+    /// What becomes of it when a turn is there already.
+    pub on_busy: OnBusy,
     /// What it is.
     pub body: InputBody,
+}
+
+/// What becomes of a submit when a turn is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBusy {
+    /// It is refused, and the turn named.
+    #[default]
+    Refuse,
+    /// It waits, as a turn of its own.
+    Queue,
+    /// It joins the last waiting turn when that was merged too, else it waits as one that others may join.
+    Merge,
+    /// The running turn is stopped first.
+    Cancel,
+}
+
+impl OnBusy {
+    /// What an input's own `queue` says, as JSON text.
+    pub fn from_queue(json: &str) -> Result<Self, Refusal> {
+        match json {
+            "false" => Ok(Self::Refuse),
+            "true" => Ok(Self::Queue),
+            r#""merge""# => Ok(Self::Merge),
+            r#""steer""# => Err(Refusal::new(Code::NotAvailable, "steering isn't available yet; use true or \"merge\"")),
+            _ => Err(Refusal::new(Code::BadRequest, "queue is true, false or \"merge\"")),
+        }
+    }
 }
 
 /// The kinds of submit.
@@ -30,14 +60,29 @@ pub enum InputBody {
         /// How to read it.
         options: ViewOptions,
     },
+    /// `client.message`: one message of a user's, at the head.
+    Message {
+        /// Its id optional.
+        message: Message,
+    },
+    /// `client.append`: several, at the head as it is when they are delivered.
+    Append {
+        /// In order; ids optional.
+        messages: Vec<Message>,
+    },
+    /// `tool.result` and `tool.error`: the answer to an open call.
+    Result {
+        /// Of role tool; it names its call.
+        message: Message,
+    },
 }
 
 /// What a client offers the agent with its input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Client {
     /// Front-end tools.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<Tool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<Tool>>,
     /// AG-UI's context entries, system and developer messages included; relayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Json>,
@@ -47,6 +92,22 @@ pub struct Client {
     /// AG-UI's forwarded properties; relayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forwarded_props: Option<Json>,
+}
+
+impl Client {
+    /// Takes what a later input of the same turn offers: what it says wins, what it doesn't say stays.
+    pub fn merge(&mut self, later: Self) {
+        let Self { tools, context, state, forwarded_props } = later;
+        self.tools = tools.or(self.tools.take());
+        self.context = context.or(self.context.take());
+        self.state = state.or(self.state.take());
+        self.forwarded_props = forwarded_props.or(self.forwarded_props.take());
+    }
+
+    /// Whether the client carries out calls of the tool `name`.
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.tools.iter().flatten().any(|tool| tool.name == name)
+    }
 }
 
 /// How a view is read where its ids alone don't say.
@@ -67,6 +128,16 @@ pub enum PartialView {
     Root,
     /// It follows the head: for front ends that send only the new message.
     Append,
+}
+
+impl PartialView {
+    /// Its words.
+    pub const WORDS: [(&str, Self); 2] = [("root", Self::Root), ("append", Self::Append)];
+}
+
+impl SameIdEdit {
+    /// Its words.
+    pub const WORDS: [(&str, Self); 2] = [("ignore", Self::Ignore), ("fork", Self::Fork)];
 }
 
 /// What a known user id with other content means.

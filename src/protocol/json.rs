@@ -13,8 +13,8 @@ const DEPTH_MAX: usize = 100;
 /// So many characters of a fault are told.
 const FAULT_CHARS_MAX: usize = 200;
 
-/// Any JSON value, as it was written. Deserializing refuses what later readers could not parse: nesting deeper than 100
-/// and escaped surrogates that have no partner.
+/// Any JSON value, as it was written, but on one line: it stands in lines of files and of streams. Deserializing refuses what later
+/// readers could not parse: nesting deeper than 100 and escaped surrogates that have no partner.
 #[derive(Clone)]
 pub struct Json(Arc<RawValue>);
 
@@ -31,12 +31,21 @@ impl Json {
 
     /// Takes JSON that comes from outside, checked as deserializing checks it.
     pub fn checked(raw: &RawValue) -> Result<Self, JsonError> {
-        Self::check(raw).map(|()| Self(raw.to_owned().into()))
+        check(raw.get()).map(|found| Self::on_one_line(raw.to_owned(), found)).map_err(JsonError)
+    }
+
+    /// Between tokens a space means what a line break means; inside strings no line break stands.
+    fn on_one_line(raw: Box<RawValue>, found: Found) -> Self {
+        let spaced = |raw: &RawValue| RawValue::from_string(raw.get().replace(['\n', '\r'], " "));
+        match found {
+            Found::OneLine => Self(raw.into()),
+            Found::Lines => Self(spaced(&raw).unwrap_or(raw).into()),
+        }
     }
 
     /// Whether later readers can parse `raw`.
     pub fn check(raw: &RawValue) -> Result<(), JsonError> {
-        check(raw.get()).map_err(JsonError)
+        check(raw.get()).map(|_| ()).map_err(JsonError)
     }
 
     /// Whether the value is an object.
@@ -84,13 +93,21 @@ impl Serialize for Json {
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        check(raw.get()).map_err(D::Error::custom)?;
-        Ok(Self(raw.into()))
+        let found = check(raw.get()).map_err(D::Error::custom)?;
+        Ok(Self::on_one_line(raw, found))
     }
 }
 
-fn check(text: &str) -> Result<(), &'static str> {
+/// How a value that is fine was written.
+#[derive(Clone, Copy)]
+enum Found {
+    OneLine,
+    Lines,
+}
+
+fn check(text: &str) -> Result<Found, &'static str> {
     let bytes = text.as_bytes();
+    let mut found = Found::OneLine;
     let (mut depth, mut at, mut in_string) = (0usize, 0usize, false);
     while let Some(&byte) = bytes.get(at) {
         at += 1;
@@ -106,10 +123,11 @@ fn check(text: &str) -> Result<(), &'static str> {
                 }
             }
             b']' | b'}' if !in_string => depth -= 1,
+            b'\n' | b'\r' => found = Found::Lines,
             _ => {}
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// How many bytes an escape takes after its backslash; surrogates must come in pairs.
@@ -141,6 +159,14 @@ mod tests {
     fn keeps_the_text_as_written() {
         let json: Json = serde_json::from_str(r#"{"n": 12345678901234567890123, "e": "\ud83d\ude00 \\ud800"}"#).unwrap();
         assert_eq!(json.get(), r#"{"n": 12345678901234567890123, "e": "\ud83d\ude00 \\ud800"}"#);
+    }
+
+    #[test]
+    fn stands_on_one_line() {
+        let json: Json = serde_json::from_str("{\r\n \"a\": [1,\n2], \"b\": \"\\n\"}").unwrap();
+        assert_eq!(json.get(), r#"{   "a": [1, 2], "b": "\n"}"#);
+        let raw = RawValue::from_string("[\n]".to_owned()).unwrap();
+        assert_eq!(Json::checked(&raw).unwrap().get(), "[ ]");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Messages in native JSON: AG-UI's fields in `snake_case`, with reasoning inside the reply it belongs to.
 
+use std::fmt;
+
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -114,7 +116,8 @@ impl Message {
         }
     }
 
-    /// A hash of what is said: text parts joined, media sources; metadata and reasoning left out. Tells an edit from a resend.
+    /// A hash of what is said: text parts joined, media sources, a result's error; metadata and reasoning left out. Tells an edit
+    /// from a resend.
     pub fn digest(&self) -> Digest {
         let mut hasher = blake3::Hasher::new();
         match &self.content {
@@ -135,6 +138,9 @@ impl Message {
                 }
             }
         }
+        if let Some(error) = &self.error {
+            hasher.update(b"\0error\0").update(error.as_bytes());
+        }
         Digest::of(&hasher)
     }
 }
@@ -150,18 +156,34 @@ impl Digest {
         half.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         Self(half)
     }
+
+    /// The hash of a chain after `link` follows.
+    #[must_use]
+    pub fn then(self, link: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.0).update(link);
+        Self::of(&hasher)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
 }
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:032x}", u128::from_be_bytes(self.0)))
+        serializer.collect_str(self)
     }
 }
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        u128::from_str_radix(&text, 16).map(|half| Self(half.to_be_bytes())).map_err(D::Error::custom)
+        let digest = u128::from_str_radix(&text, 16).ok().map(|half| Self(half.to_be_bytes()));
+        // One hash has one spelling.
+        digest.filter(|digest| digest.to_string() == *text).ok_or_else(|| D::Error::custom("a hash of 32 hexadecimal digits is expected"))
     }
 }
 

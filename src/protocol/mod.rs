@@ -6,17 +6,25 @@ mod call;
 mod code;
 mod cursor;
 mod event;
+pub mod export;
 mod frames;
 mod input;
 mod json;
 mod message;
+pub mod native;
+pub(crate) mod reading;
 
-pub use answer::{Accepted, Ignored, IgnoredReason, OpenCall, Running, SessionPage, SessionStatus, Snapshot, TreeNode, TreePage, Writing};
+pub use answer::{
+    Accepted, Checkpoint, ForkInput, Forked, ForkedFrom, HeadAnswer, HeadMove, HeadTo, Ignored, IgnoredReason, Imported, OpenCall,
+    QueuedTurn, RecordLine, RecordsPage, Running, SessionListed, SessionPage, SessionStatus, SessionUpdate, SessionsPage, Snapshot,
+    TreeNode, TreePage, TreeQuery, TreeView, Writing,
+};
 pub use call::{CallError, CallErrorKind, CallRequest, Finish, Tool, Usage};
 pub use code::{Code, Refusal};
 pub use cursor::{Cursor, CursorError};
-pub use event::{Event, EventBody, Live};
+pub use event::{CancelReason, Event, EventBody, Live};
 pub use frames::Frames;
-pub use input::{Client, Input, InputBody, PartialView, SameIdEdit, ViewOptions};
+pub use input::{Client, Input, InputBody, OnBusy, PartialView, SameIdEdit, ViewOptions};
 pub use json::{Json, JsonError, json_fault};
 pub use message::{Content, Digest, FunctionCall, Message, NodeKind, Part, PartKind, Role, ToolCall};
+pub use reading::Limits;

@@ -1,0 +1,13 @@
+//! What clients of the native API send, read strictly: a field that nobody knows is refused, with those that are allowed. May not
+//! know how it came, agents' defaults, or what a session holds.
+
+mod bodies;
+mod client;
+mod input;
+mod message;
+mod part;
+#[cfg(test)]
+mod tests;
+
+pub use bodies::{TITLE_BYTES_MAX, fork, head_move, update};
+pub use input::{Asked, NativeBody, NativeInput, Submission};
