@@ -1,12 +1,12 @@
 //! What happens to a turn's model call: it ends, fails and is tried again, is stopped, or its process is lost.
 
 use super::Context;
-use super::record::{Body, CallCompleted, CallFailed, CallVoided, MessageNew, Record, TurnCompleted, TurnFailed, TurnRecovered};
+use super::record::{Body, CallCompleted, CallFailed, CallVoided, MessageNew, Record, TurnRecovered, TurnWaiting};
 use super::session::Session;
 use super::turn::{Call, Turn};
 use super::write::Writer;
-use crate::ids::{CallId, Millis, TurnId};
-use crate::protocol::{CallError, CallErrorKind, Code, Finish, Message, Role, ToolCall, Usage};
+use crate::ids::{CallId, Millis};
+use crate::protocol::{CallError, CallErrorKind, Code, Finish, FunctionCall, Json, Message, Role, ToolCall, Usage};
 
 /// How often a turn goes on after its process was lost.
 const RECOVERIES_MAX: u32 = 2;
@@ -31,14 +31,14 @@ pub fn call_finished(session: &Session, id: &CallId, attempt: u32, outcome: Resu
     let Some((turn, call)) = running(session, id, attempt) else { return Vec::new() };
     let mut writer = Writer::new(session, context);
     match outcome.and_then(something) {
-        Ok(finished) => finish(&mut writer, turn, call, finished, context),
+        Ok(finished) => finish(&mut writer, turn, call, finished),
         Err(error) => fail(&mut writer, turn, call, error, context),
     }
     writer.records
 }
 
-/// The running turn, when this version may go on with it.
-fn turn(session: &Session) -> Option<&Turn> {
+/// The turn that is there, when this version may go on with it.
+pub(super) fn turn(session: &Session) -> Option<&Turn> {
     session.turn.as_ref().filter(|_| session.newer.is_none())
 }
 
@@ -61,7 +61,7 @@ fn something(finished: Finished) -> Result<Finished, CallError> {
     }
 }
 
-fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished, context: &Context) {
+fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished) {
     let calls = finished.message.tool_calls.clone();
     let parent = writer.parent.clone();
     writer.node(MessageNew {
@@ -76,23 +76,34 @@ fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished,
         usage: finished.usage,
     }));
     if calls.is_empty() {
-        writer.push(Body::TurnCompleted(TurnCompleted { turn_id: turn.id.clone() }));
-        return;
+        return writer.complete(turn);
     }
+    let mut open = Vec::new();
     for asked in &calls {
-        undeclared(writer, call, asked);
+        match fault(turn, asked) {
+            Some(text) => error_result(writer, call, asked, text),
+            None => open.push(asked.id.clone()),
+        }
     }
-    if turn.calls < context.policy.calls_per_turn_max {
-        writer.next_call(turn.id.clone());
+    if open.is_empty() {
+        writer.proceed(turn);
     } else {
-        let message = format!("the turn made {} model calls, the most that are allowed", turn.calls);
-        writer.push(Body::TurnFailed(TurnFailed { turn_id: turn.id.clone(), code: Code::TooManyCalls, message }));
+        writer.push(Body::TurnWaiting(TurnWaiting { turn_id: turn.id.clone(), calls: open }));
     }
 }
 
-/// Nobody declared the tool: the model reads so and goes on.
-fn undeclared(writer: &mut Writer<'_>, call: &Call, asked: &ToolCall) {
-    let text = format!("There is no tool named {:?}.", asked.function.name);
+/// Why nobody can carry out a call.
+fn fault(turn: &Turn, asked: &ToolCall) -> Option<String> {
+    let FunctionCall { name, arguments } = &asked.function;
+    if !turn.client.has_tool(name) {
+        return Some(format!("There is no tool named {name:?}."));
+    }
+    let is_object = arguments.trim().is_empty() || serde_json::from_str::<Json>(arguments).is_ok_and(|json| json.is_object());
+    (!is_object).then(|| format!("The arguments of {name:?} are not a JSON object."))
+}
+
+/// The model reads what is wrong and goes on.
+fn error_result(writer: &mut Writer<'_>, call: &Call, asked: &ToolCall, text: String) {
     let message = Message { tool_call_id: Some(asked.id.clone()), error: Some(text.clone()), ..Message::text(Role::Tool, text) };
     let (id, parent) = (writer.fresh().into(), writer.parent.clone());
     writer.node(MessageNew { hidden: call.hidden, ..MessageNew::plain(id, parent, message) });
@@ -102,10 +113,10 @@ fn fail(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: CallError, con
     let soon = error.retry_after_ms.unwrap_or(0) <= PAUSE_MS_MAX;
     let again = soon && error.kind.is_retryable() && call.attempt < context.policy.attempts + turn.recoveries;
     let not_before = again.then(|| context.stamp.now + pause(call.attempt, &error, context.stamp.nonce));
-    let failed = TurnFailed { turn_id: turn.id.clone(), code: error.kind.code(), message: error.message.clone() };
+    let (code, message) = (error.kind.code(), error.message.clone());
     writer.push(Body::CallFailed(CallFailed { call_id: call.id.clone(), attempt: call.attempt, hidden: call.hidden, error, not_before }));
     if !again {
-        writer.push(Body::TurnFailed(failed));
+        writer.fail(turn, code, message);
     }
 }
 
@@ -128,15 +139,6 @@ pub fn wake(session: &Session, id: &CallId, attempt: u32, context: &Context) -> 
     writer.records
 }
 
-/// Stops the running turn, or only if it is the one named.
-pub fn cancel(session: &Session, turn_id: Option<&TurnId>, context: &Context) -> Vec<Record> {
-    let mut writer = Writer::new(session, context);
-    if let Some(turn) = turn(session).filter(|turn| turn_id.is_none_or(|id| turn.id == *id)) {
-        writer.cancel(turn, false);
-    }
-    writer.records
-}
-
 /// The process that ran the session's turn was lost: another attempt begins, or, after two, the turn fails. A turn that waits,
 /// for a pause or for results, lost nothing.
 pub fn recover(session: &Session, context: &Context) -> Vec<Record> {
@@ -154,7 +156,7 @@ pub fn recover(session: &Session, context: &Context) -> Vec<Record> {
                 writer.push(Body::CallVoided(CallVoided { call_id: call.id.clone(), hidden: call.hidden }));
             }
             let message = format!("the process that ran this turn was lost {} times", turn.recoveries + 1);
-            writer.push(Body::TurnFailed(TurnFailed { turn_id: turn.id.clone(), code: Code::OwnerLost, message }));
+            writer.fail(turn, Code::OwnerLost, message);
         }
     }
     writer.records

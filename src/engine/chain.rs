@@ -1,6 +1,9 @@
 //! Ancestor questions on a growing forest in O(log n): each member points to its parent and, further up, to a skip (a jump
 //! pointer). Serves the tree of nodes and the trie of reader views.
 
+use super::rows::{Row, Rows};
+use super::sheets::Table;
+
 /// The index that stands for "none".
 pub const NONE: u32 = u32::MAX;
 
@@ -15,9 +18,21 @@ pub struct Link {
     pub depth: u32,
 }
 
+impl Row for Link {
+    const WORDS: usize = 3;
+
+    fn read(word: impl Fn(usize) -> u32) -> Self {
+        Self { parent: word(0), skip: word(1), depth: word(2) }
+    }
+
+    fn write(self, word: impl FnMut(u32)) {
+        [self.parent, self.skip, self.depth].into_iter().for_each(word);
+    }
+}
+
 /// A forest of links, by index.
 #[derive(Clone, Debug, Default)]
-pub struct Chain(Vec<Link>);
+pub struct Chain(Rows<Link>);
 
 impl Chain {
     /// Adds a member below `parent` and gives its index.
@@ -26,8 +41,7 @@ impl Chain {
             None => Link { parent: NONE, skip: NONE, depth: 0 },
             Some(above) => Link { parent, skip: self.skip_below(parent, above), depth: above.depth + 1 },
         };
-        self.0.push(link);
-        u32::try_from(self.0.len() - 1).expect("fewer than 2^32 members")
+        self.0.push(link)
     }
 
     /// The skip of a new child: twice as far when the two skips above are equally long, else just the parent.
@@ -40,12 +54,22 @@ impl Chain {
     }
 
     fn get(&self, at: u32) -> Option<Link> {
-        self.0.get(at as usize).copied()
+        self.0.get(at)
+    }
+
+    /// How many members there are.
+    pub(super) fn len(&self) -> u32 {
+        self.0.len()
+    }
+
+    /// What is stored of it in sheets.
+    pub(super) fn table(&mut self) -> &mut dyn Table {
+        &mut self.0
     }
 
     /// A member's links.
     pub fn link(&self, at: u32) -> Link {
-        self.0[at as usize]
+        self.0.at(at)
     }
 
     /// The lowest member on the way up from `from` (itself included) that `fits`, where everything above a fitting one fits too.

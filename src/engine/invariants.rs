@@ -31,19 +31,35 @@ pub fn check_step(session: &Session) -> Result<(), Broken> {
     Ok(())
 }
 
+/// What the last append can have broken; O(1). Between the records of one append it needn't hold.
+pub fn check_rest(session: &Session) -> Result<(), Broken> {
+    let waits = session.is_waiting();
+    match &session.turn {
+        None => match session.queue.iter().next() {
+            Some(queued) => broken(format!("turn {} waits while no turn is there", queued.id)),
+            None => Ok(()),
+        },
+        Some(turn) if turn.call.is_none() && !waits => broken(format!("turn {} neither runs nor waits", turn.id)),
+        Some(turn) if turn.call.is_some() && !session.tree.open_calls().is_empty() => {
+            broken(format!("turn {} runs while calls are open", turn.id))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
 fn check_node(session: &Session, ix: Ix) -> Result<(), Broken> {
     let tree = &session.tree;
     let node = tree.node(ix);
     if let Some(parent) = tree.parent(ix) {
         if parent >= ix {
-            return broken(format!("node {} is older than its parent", node.id));
+            return broken(format!("node {} is older than its parent", tree.id(ix)));
         }
         if !tree.readings().extends(node.vertex, tree.node(parent).vertex) {
-            return broken(format!("the reader view of node {} doesn't extend its parent's", node.id));
+            return broken(format!("the reader view of node {} doesn't extend its parent's", tree.id(ix)));
         }
     }
-    if tree.find(&node.id) != Some(ix) {
-        return broken(format!("the id {} doesn't name its node", node.id));
+    if tree.find(&tree.id(ix)) != Some(ix) {
+        return broken(format!("the id {} doesn't name its node", tree.id(ix)));
     }
     Ok(())
 }
@@ -51,27 +67,28 @@ fn check_node(session: &Session, ix: Ix) -> Result<(), Broken> {
 /// Everything; O(tree × depth): for tests.
 pub fn check(session: &Session) -> Result<(), Broken> {
     check_step(session)?;
+    check_rest(session)?;
     let tree = &session.tree;
     for ix in 0..u32::try_from(tree.len()).unwrap_or(u32::MAX) {
         check_node(session, ix)?;
         let mut shown = HashSet::new();
         for seen in tree.reader_up(Some(ix)) {
             if !shown.insert(tree.shown_id(seen)) {
-                return broken(format!("the reader view of {} holds {} twice", tree.node(ix).id, tree.shown_id(seen)));
+                return broken(format!("the reader view of {} holds {} twice", tree.id(ix), tree.shown_id(seen)));
             }
         }
         let vertices = tree.readings().up(tree.node(ix).vertex).count();
         let messages = tree.reader_up(Some(ix)).filter(|&seen| tree.node(seen).kind == NodeKind::Message).count();
         if vertices != messages {
-            return broken(format!("the reader view of {} has {messages} messages, its vertex {vertices}", tree.node(ix).id));
+            return broken(format!("the reader view of {} has {messages} messages, its vertex {vertices}", tree.id(ix)));
         }
         let mut answered = HashSet::new();
         for on_path in tree.up(Some(ix)) {
             let result = tree.node(on_path).original;
             if let Some(call) = tree.answers(result)
-                && !answered.insert(call)
+                && !answered.insert(call.clone())
             {
-                return broken(format!("the path of {} holds two results of the call {call}", tree.node(ix).id));
+                return broken(format!("the path of {} holds two results of the call {call}", tree.id(ix)));
             }
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn meaning(tree: &Tree, message: &Message, digest: Digest, known: Opt
 
 /// Ids decide, unless edits under the same id are taken. The flag: it says something else than the recorded message.
 fn of_user(tree: &Tree, name: Name, digest: Digest, same_id_edit: SameIdEdit) -> (Meaning, bool) {
-    let differs = tree.user_digest(name).is_some_and(|recorded| recorded != digest);
+    let differs = tree.user_says(name, digest) == Some(false);
     match (differs, same_id_edit) {
         (false, _) => (Meaning::Known(name), false),
         (true, SameIdEdit::Ignore) => (Meaning::Known(name), true),
@@ -64,7 +64,7 @@ fn of_result(tree: &Tree, message: &Message, known: Option<Name>) -> Meaning {
 /// Some clients make up an assistant message that has its call's id.
 fn parent_named_by_call(tree: &Tree, message: &Message) -> Option<Name> {
     let id = message.id.as_ref()?;
-    let called = tree.call(&id.as_str().into())?;
+    let called = tree.call_like(id)?;
     Some(tree.node(called.reply).name)
 }
 

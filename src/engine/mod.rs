@@ -1,39 +1,59 @@
-//! The pure engine. A session is the fold of its log ([`Session`]); inputs are decided against it ([`submit()`], [`cancel`],
-//! [`call_finished`], [`wake`], [`recover`]) and give records; what is still to be done is derived from it ([`wanted`]).
+//! The pure engine. A session is the fold of its log ([`Session`]); inputs are decided against it ([`submit()`], [`cancel()`],
+//! [`move_head`], [`call_finished`], [`wake`], [`recover`]) and give records; what is still to be done is derived from it ([`wanted`]).
 //! Same log and same input, same records: no clock, no randomness, no IO, no AG-UI.
 
+mod asked;
 mod call;
+mod cancel;
 mod chain;
+mod contents;
 mod effect;
+mod fork;
+mod head;
 mod invariants;
 mod meaning;
 mod names;
 mod news;
+mod node;
 mod pages;
+mod places;
 mod prompt;
+mod queue;
 mod reading;
 pub mod record;
+mod rows;
 mod session;
+mod sheets;
+pub mod snapshot;
 mod submit;
+mod text;
 mod tree;
 mod turn;
+mod turns;
 mod view;
 mod walk;
 mod write;
 
-pub use call::{Finished, call_finished, cancel, recover, wake};
+pub use call::{Finished, call_finished, recover, wake};
+pub use cancel::{cancel, end_imported, leave};
 pub use effect::{Effect, wanted};
-pub use invariants::{Broken, check, check_step};
-pub use pages::{page, reader_nodes, snapshot_messages, tree_page};
+pub use fork::{fork, fork_nodes};
+pub use head::{move_head, update};
+pub use invariants::{Broken, check, check_rest, check_step};
+pub use node::Node;
+pub use pages::{page, reader_nodes, snapshot_messages, tree_nodes, tree_page};
 pub use prompt::{messages as prompt, path};
+pub use queue::{Queue, Queued};
 pub use reading::{Ix, Vertex};
 pub use record::{MessageNew, Record};
 pub use session::{Corrupt, Session};
 pub use submit::{Submit, submit};
-pub use tree::{Misfit, Node, Tree};
+pub use tree::{Misfit, Tree};
 pub use turn::{Call, End, Known, Turn};
+pub use turns::Turns;
 pub use view::{News, Reconciled, View, reconcile};
 
+use self::submit::refuse_newer;
 use crate::ids::Stamp;
 use crate::protocol::Message;
 
@@ -55,4 +75,8 @@ pub struct Policy {
     pub attempts: u32,
     /// Model calls of one turn.
     pub calls_per_turn_max: u32,
+    /// Turns that wait in a session.
+    pub queue_turns_max: usize,
+    /// Messages that wait in a session.
+    pub queue_messages_max: usize,
 }

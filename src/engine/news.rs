@@ -29,11 +29,22 @@ fn refuse_reserved(index: usize, message: &Message, edit_of: Option<Name>) -> Re
     }
 }
 
+/// What the walk met before the news: results of open calls, and what was passed over.
+#[derive(Default)]
+pub(super) struct Met {
+    /// By index.
+    pub(super) results: Vec<usize>,
+    pub(super) ignored: Vec<Ignored>,
+    pub(super) ignored_edits: Vec<NodeId>,
+}
+
 /// Gathers what is written, from the news' first message on.
 pub(super) struct Collector<'a> {
     tree: &'a Tree,
     under: Vertex,
     same_id_edit: SameIdEdit,
+    /// Ids that name nothing any more, and may come again.
+    given_up: &'a dyn Fn(&NodeId) -> bool,
     written: HashSet<Name, RandomState>,
     list: Vec<News>,
     results: Vec<usize>,
@@ -47,11 +58,10 @@ impl<'a> Collector<'a> {
         tree: &'a Tree,
         under: Vertex,
         same_id_edit: SameIdEdit,
-        results: Vec<usize>,
-        ignored: Vec<Ignored>,
-        ignored_edits: Vec<NodeId>,
+        given_up: &'a dyn Fn(&NodeId) -> bool,
+        Met { results, ignored, ignored_edits }: Met,
     ) -> Self {
-        Self { tree, under, same_id_edit, written: HashSet::default(), list: Vec::new(), results, ignored, ignored_edits }
+        Self { tree, under, same_id_edit, given_up, written: HashSet::default(), list: Vec::new(), results, ignored, ignored_edits }
     }
 
     /// Takes the view's message at `index`, whose own id stands for `known`.
@@ -68,7 +78,9 @@ impl<'a> Collector<'a> {
             Meaning::Answer(_) => self.ignored.push(ignored(index, message, IgnoredReason::CallNotOpen)),
             Meaning::Passed(reason) => self.ignored.extend(reason.map(|reason| ignored(index, message, reason))),
             Meaning::New { edit_of } => {
-                refuse_reserved(index, message, edit_of)?;
+                if !message.id.as_ref().is_some_and(self.given_up) {
+                    refuse_reserved(index, message, edit_of)?;
+                }
                 self.list.push(News::Message { index, edit_of });
             }
         }
@@ -115,7 +127,7 @@ impl<'a> Collector<'a> {
 
     /// The name of the reply whose call this node answers.
     fn reply_of(&self, result: Ix) -> Option<Name> {
-        let called = self.tree.answers(result).and_then(|id| self.tree.call(id))?;
+        let called = self.tree.answers(result).and_then(|id| self.tree.call(&id))?;
         Some(self.tree.node(called.reply).name)
     }
 }

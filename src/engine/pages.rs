@@ -3,10 +3,14 @@
 
 use std::sync::Arc;
 
+use super::queue::Queued;
 use super::reading::Ix;
 use super::session::Session;
-use crate::ids::{NodeId, SessionId};
-use crate::protocol::{Code, Message, Refusal, Running, SessionPage, SessionStatus, TreeNode, TreePage};
+use crate::ids::{NodeId, SessionId, ToolCallId};
+use crate::protocol::{
+    Checkpoint, Code, Message, NodeKind, OpenCall, QueuedTurn, Refusal, Running, SessionPage, SessionStatus, TreeNode, TreePage, TreeQuery,
+    TreeView,
+};
 
 /// The nodes that a reader sees at the head, first one first.
 pub fn reader_nodes(session: &Session) -> Vec<Ix> {
@@ -17,7 +21,7 @@ pub fn reader_nodes(session: &Session) -> Vec<Ix> {
 
 /// Their messages, under the ids that readers see; those whose content isn't in memory are left out.
 pub fn snapshot_messages(session: &Session) -> Vec<Arc<Message>> {
-    reader_nodes(session).into_iter().filter_map(|ix| shown(session, ix, session.tree.shown_id(ix))).collect()
+    reader_nodes(session).into_iter().filter_map(|ix| shown(session, ix, &session.tree.shown_id(ix))).collect()
 }
 
 fn shown(session: &Session, ix: Ix, id: &NodeId) -> Option<Arc<Message>> {
@@ -34,45 +38,108 @@ pub fn page(session: &Session, id: &SessionId) -> Option<SessionPage> {
     Some(SessionPage {
         session_id: id.clone(),
         agent_id: session.agent_id.clone()?,
-        title: None,
-        status: if running.is_some() { SessionStatus::Running } else { SessionStatus::Idle },
-        head_id: session.head.map(|head| session.tree.node(head).id.clone()),
+        title: session.title.clone(),
+        archived: session.archived,
+        forked_from: session.forked_from.clone(),
+        checkpoints: checkpoints(session),
+        open_calls: open_calls(session),
+        status: match running {
+            None => SessionStatus::Idle,
+            Some(_) if session.is_waiting() => SessionStatus::Waiting,
+            Some(_) => SessionStatus::Running,
+        },
+        head_id: session.head.map(|head| session.tree.id(head)),
         running_turn: running.map(|turn| Running { turn_id: turn.id.clone(), started_at: turn.started_at }),
-        queue: Vec::new(),
+        queue: (1..).zip(session.queue.iter()).map(|(position, queued)| waiting(position, queued)).collect(),
         interrupts: Vec::new(),
         messages: snapshot_messages(session),
     })
 }
 
-/// The nodes of a page of the tree, and what comes `after` it.
-pub fn tree_page(session: &Session, id: &SessionId, after: Option<&NodeId>, limit: usize) -> Result<(Vec<Ix>, TreePage), Refusal> {
+fn checkpoints(session: &Session) -> Vec<Checkpoint> {
+    labels(session, TreeView::Reader).map(|(label, ix)| Checkpoint { label: label.to_owned(), node_id: session.tree.id(ix) }).collect()
+}
+
+/// Labels, and the nodes that have them. A reader finds that of a node that it never sees on the last one that it sees there.
+fn labels(session: &Session, view: TreeView) -> impl Iterator<Item = (&str, Ix)> {
+    session.labels.iter().filter_map(move |(label, ix)| {
+        let ix = match view {
+            TreeView::Reader => session.tree.reader_up(Some(*ix)).next()?,
+            TreeView::Raw => *ix,
+        };
+        Some((label.as_str(), ix))
+    })
+}
+
+fn waiting(position: usize, queued: &Queued) -> QueuedTurn {
+    let Queued { id, agent_id, at, messages, .. } = queued;
+    QueuedTurn { turn_id: id.clone(), position, agent_id: agent_id.clone(), queued_at: *at, messages: messages.clone() }
+}
+
+/// The calls whose results the turn waits for: those of its reply that are open.
+fn open_calls(session: &Session) -> Vec<OpenCall> {
     let tree = &session.tree;
-    let from = match after {
+    let of = |id: &ToolCallId| {
+        let reply = session.content(tree.call(id)?.reply)?;
+        let asked = reply.tool_calls.iter().find(|asked| asked.id == *id)?;
+        Some(OpenCall { id: id.clone(), name: asked.function.name.clone() })
+    };
+    if session.is_waiting() { tree.open_calls().iter().filter_map(of).collect() } else { Vec::new() }
+}
+
+/// The nodes of a page of the tree, and its last one when there are more.
+fn page_of(session: &Session, query: &TreeQuery) -> Result<(Vec<Ix>, Option<Ix>), Refusal> {
+    let tree = &session.tree;
+    let view = query.view;
+    let from = match &query.after {
         None => 0,
         Some(after) => tree.find(after).map(|ix| ix + 1).ok_or_else(|| {
             Refusal::new(Code::NodeNotFound, format!("after names {after}, which isn't a node of this session"))
                 .with("node_id", after.as_str())
         })?,
     };
-    let mut seen = (from..u32::try_from(tree.len()).unwrap_or(u32::MAX)).filter(|&ix| tree.node(ix).shown);
-    let nodes: Vec<Ix> = seen.by_ref().take(limit).collect();
-    let next = seen.next().and(nodes.last()).map(|&ix| tree.node(ix).id.clone());
-    let head_id = tree.reader_up(session.head).next().map(|ix| tree.node(ix).id.clone());
-    let listed = nodes.iter().filter_map(|&ix| listed(session, ix)).collect();
-    Ok((nodes, TreePage { session_id: id.clone(), head_id, nodes: listed, next }))
+    let mut seen = (from..u32::try_from(tree.len()).unwrap_or(u32::MAX)).filter(|&ix| view == TreeView::Raw || tree.node(ix).shown);
+    let nodes: Vec<Ix> = seen.by_ref().take(query.limit).collect();
+    let next = seen.next().and(nodes.last().copied());
+    Ok((nodes, next))
 }
 
-fn listed(session: &Session, ix: Ix) -> Option<TreeNode> {
+/// The nodes of a page of the tree.
+pub fn tree_nodes(session: &Session, query: &TreeQuery) -> Result<Vec<Ix>, Refusal> {
+    page_of(session, query).map(|(nodes, _)| nodes)
+}
+
+/// A page of the tree; nodes whose content isn't in memory are left out.
+pub fn tree_page(session: &Session, id: &SessionId, query: &TreeQuery) -> Result<TreePage, Refusal> {
+    let (nodes, next) = page_of(session, query)?;
+    let (tree, view) = (&session.tree, query.view);
+    let head = match view {
+        TreeView::Reader => tree.reader_up(session.head).next(),
+        TreeView::Raw => session.head,
+    };
+    let head_id = head.map(|ix| tree.id(ix));
+    let labels: Vec<(&str, Ix)> = labels(session, view).collect();
+    let nodes = nodes.into_iter().filter_map(|ix| listed(session, ix, view, &labels)).collect();
+    Ok(TreePage { session_id: id.clone(), head_id, nodes, next: next.map(|ix| tree.id(ix)) })
+}
+
+fn listed(session: &Session, ix: Ix, view: TreeView, labels: &[(&str, Ix)]) -> Option<TreeNode> {
     let tree = &session.tree;
     let node = tree.node(ix);
-    let original = &tree.node(node.original).id;
+    let parent = match view {
+        TreeView::Reader => tree.reader_up(tree.parent(ix)).next(),
+        TreeView::Raw => tree.parent(ix),
+    };
+    let id = tree.id(ix);
     Some(TreeNode {
-        id: node.id.clone(),
-        parent_id: tree.reader_up(tree.parent(ix)).next().map(|parent| tree.node(parent).id.clone()),
+        parent_id: parent.map(|parent| tree.id(parent)),
         kind: node.kind,
-        message: shown(session, ix, &node.id)?,
+        message: shown(session, ix, &id)?,
         created_at: node.at,
         partial: node.partial,
-        copied_from: (node.original != ix).then(|| original.clone()),
+        copied_from: (node.original != ix).then(|| tree.id(node.original)),
+        id,
+        hidden: !node.shown && node.kind != NodeKind::Epoch,
+        labels: labels.iter().filter(|&&(_, of)| of == ix).map(|&(label, _)| label.to_owned()).collect(),
     })
 }

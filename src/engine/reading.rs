@@ -1,11 +1,9 @@
 //! Reader views as one trie. A vertex is a class of nodes with the same reader view (twins): the shown messages from the root
 //! to there, custom nodes left out. "Same" is the same vertex; "extends" is "stands below".
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
-
 use super::chain::{Chain, NONE};
+use super::rows::{Row, Rows};
+use super::sheets::Table;
 
 /// A vertex, by index.
 pub type Vertex = u32;
@@ -23,57 +21,71 @@ struct Data {
     newest: Ix,
 }
 
-/// The trie.
+impl Row for Data {
+    const WORDS: usize = 2;
+
+    fn read(word: impl Fn(usize) -> u32) -> Self {
+        Self { shown: word(0), newest: word(1) }
+    }
+
+    fn write(self, word: impl FnMut(u32)) {
+        [self.shown, self.newest].into_iter().for_each(word);
+    }
+}
+
+/// The trie. Which vertex stands below which is known by names (see [`Tree`](super::tree::Tree)).
 #[derive(Clone, Debug)]
 pub struct Readings {
     chain: Chain,
-    data: Vec<Data>,
-    below: HashMap<(Vertex, Name), Vertex, RandomState>,
+    data: Rows<Data>,
 }
 
 impl Default for Readings {
     fn default() -> Self {
         let mut chain = Chain::default();
         chain.push(NONE);
-        Self { chain, data: vec![Data { shown: NONE, newest: NONE }], below: HashMap::default() }
+        let mut data = Rows::default();
+        data.push(Data { shown: NONE, newest: NONE });
+        Self { chain, data }
     }
 }
 
 impl Readings {
-    /// The vertex that reads like `above` with `shown` added, and whether it is new.
-    pub fn extend(&mut self, above: Vertex, shown: Name) -> (Vertex, bool) {
-        if let Some(&vertex) = self.below.get(&(above, shown)) {
-            return (vertex, false);
-        }
-        let vertex = self.chain.push(above);
+    /// A new vertex, which reads like `above` with `shown` added.
+    pub fn add(&mut self, above: Vertex, shown: Name) -> Vertex {
         self.data.push(Data { shown, newest: NONE });
-        self.below.insert((above, shown), vertex);
-        (vertex, true)
+        self.chain.push(above)
+    }
+
+    /// How many vertices there are; none: what was restored isn't whole.
+    pub(super) fn len(&self) -> Option<u32> {
+        Some(self.data.len()).filter(|&len| len == self.chain.len() && len > 0)
+    }
+
+    /// What is stored of it in sheets.
+    pub(super) fn tables(&mut self) -> [&mut dyn Table; 2] {
+        [self.chain.table(), &mut self.data]
     }
 
     /// Notes that a view may land on `node`, the newest one with this reader view.
     pub fn land(&mut self, vertex: Vertex, node: Ix) {
-        self.data[vertex as usize].newest = node;
+        let data = self.data.at(vertex);
+        self.data.set(vertex, Data { newest: node, ..data });
     }
 
     /// The newest node that a view may land on.
     pub fn newest(&self, vertex: Vertex) -> Option<Ix> {
-        Some(self.data[vertex as usize].newest).filter(|&node| node != NONE)
+        Some(self.data.at(vertex).newest).filter(|&node| node != NONE)
     }
 
     /// The name of the last message of this reader view (`NONE` for the empty one).
     pub fn shown(&self, vertex: Vertex) -> Name {
-        self.data[vertex as usize].shown
+        self.data.at(vertex).shown
     }
 
     /// How many messages it has.
     pub fn depth(&self, vertex: Vertex) -> u32 {
         self.chain.link(vertex).depth
-    }
-
-    /// The reader view that has one message more, `shown`.
-    pub fn child(&self, vertex: Vertex, shown: Name) -> Option<Vertex> {
-        self.below.get(&(vertex, shown)).copied()
     }
 
     /// The first `depth` messages of a reader view.

@@ -2,11 +2,15 @@
 //! `{"v":1,"type":…,"at":…,"must_understand":…,"data":{…}}`. A record of an unknown type is kept and passed over, unless it must be
 //! understood.
 
-use serde::{Deserialize, Deserializer, Serialize};
+mod data;
+mod told;
+
+pub use data::*;
+
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::ids::{AgentId, CallId, Millis, NodeId, TurnId};
-use crate::protocol::{CallError, Client, Code, Digest, EventBody, Finish, Message, NodeKind, Usage};
+use crate::ids::Millis;
 
 /// The version of the encoding that this code writes.
 const VERSION: u32 = 1;
@@ -25,12 +29,22 @@ pub struct Record {
 pub enum Body {
     /// `session.created`: the first record.
     SessionCreated(SessionCreated),
+    /// `session.forked`: the first record of one that was made from another's path.
+    SessionForked(SessionForked),
+    /// `session.updated`.
+    SessionUpdated(SessionUpdated),
     /// `message.new`: a node.
     MessageNew(Box<MessageNew>),
     /// `head.moved`.
     HeadMoved(HeadMoved),
+    /// `turn.queued`.
+    TurnQueued(Box<TurnQueued>),
     /// `turn.started`.
     TurnStarted(Box<TurnStarted>),
+    /// `turn.joined`.
+    TurnJoined(Box<TurnJoined>),
+    /// `turn.waiting`.
+    TurnWaiting(TurnWaiting),
     /// `turn.completed`.
     TurnCompleted(TurnCompleted),
     /// `turn.failed`.
@@ -49,208 +63,6 @@ pub enum Body {
     CallVoided(CallVoided),
     /// Of a later version: kept as it is.
     Unknown(Unknown),
-}
-
-/// `session.created`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SessionCreated {
-    /// The agent that it begins with.
-    pub agent_id: AgentId,
-}
-
-/// `message.new`: a message gets its place. The head follows it unless it stands `aside`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MessageNew {
-    /// Its name, for ever.
-    pub id: NodeId,
-    /// The node before it; none for a root.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<NodeId>,
-    /// What sort of node.
-    #[serde(default, skip_serializing_if = "is_message")]
-    pub kind: NodeKind,
-    /// What it says, without an id; absent in copies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<Message>,
-    /// Of a copy: the first original.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub copied_from: Option<NodeId>,
-    /// The id that readers see, when it isn't its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown: Option<NodeId>,
-    /// Whether only models see it.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub hidden: bool,
-    /// When set: it reads like that node, or (null) like nothing. Else like its parent with itself added.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
-    pub reads_as: Option<Option<NodeId>>,
-    /// Whether it is the kept part of a cancelled reply.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub partial: bool,
-    /// Whether the head stays where it is.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub aside: bool,
-    /// Of a reply: the call that wrote it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub call_id: Option<CallId>,
-    /// Of an edit that came under a recorded id: that id. Sent again, it names this node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edit_of: Option<NodeId>,
-}
-
-impl MessageNew {
-    /// A message that a client wrote.
-    pub fn plain(id: NodeId, parent: Option<NodeId>, message: Message) -> Self {
-        Self {
-            id,
-            parent,
-            kind: NodeKind::Message,
-            message: Some(Message { id: None, ..message }),
-            copied_from: None,
-            shown: None,
-            hidden: false,
-            reads_as: None,
-            partial: false,
-            aside: false,
-            call_id: None,
-            edit_of: None,
-        }
-    }
-
-    /// A copy of the node `original`, which readers see as `shown`.
-    pub fn copy(id: NodeId, parent: Option<NodeId>, original: NodeId, shown: Option<NodeId>) -> Self {
-        Self { message: None, copied_from: Some(original), shown, ..Self::plain(id, parent, Message::empty(crate::protocol::Role::User)) }
-    }
-}
-
-/// `head.moved`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HeadMoved {
-    /// There, or nowhere: the empty path.
-    pub to: Option<NodeId>,
-    /// The id of the input that moved it, when that started no turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<TurnId>,
-    /// What that input held.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<Digest>,
-}
-
-/// `turn.started`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TurnStarted {
-    /// Which.
-    pub turn_id: TurnId,
-    /// Whose.
-    pub agent_id: AgentId,
-    /// What its input held: the same id with other content is refused.
-    pub digest: Digest,
-    /// What the client offers.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub client: Client,
-}
-
-/// `turn.completed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TurnCompleted {
-    /// Which.
-    pub turn_id: TurnId,
-}
-
-/// `turn.failed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TurnFailed {
-    /// Which.
-    pub turn_id: TurnId,
-    /// Why.
-    pub code: Code,
-    /// In words.
-    pub message: String,
-}
-
-/// `turn.cancelled`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TurnCancelled {
-    /// Which.
-    pub turn_id: TurnId,
-}
-
-/// `turn.recovered`: its process was lost; another goes on with it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TurnRecovered {
-    /// Which.
-    pub turn_id: TurnId,
-    /// How often that happened to it.
-    pub attempt: u32,
-}
-
-/// `llm.call.started`: an attempt of a model call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CallStarted {
-    /// Of which turn.
-    pub turn_id: TurnId,
-    /// Which call.
-    pub call_id: CallId,
-    /// From 1.
-    pub attempt: u32,
-    /// The id that the reply will have.
-    pub reply_id: NodeId,
-    /// Whether no UI may see it.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub hidden: bool,
-}
-
-/// `llm.call.completed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CallCompleted {
-    /// Which call.
-    pub call_id: CallId,
-    /// Whether no UI may see it.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub hidden: bool,
-    /// Why the model stopped.
-    pub finish: Finish,
-    /// As reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
-}
-
-/// `llm.call.failed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CallFailed {
-    /// Which call.
-    pub call_id: CallId,
-    /// Which attempt.
-    pub attempt: u32,
-    /// Whether no UI may see it.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub hidden: bool,
-    /// Why.
-    pub error: CallError,
-    /// When the next attempt starts; none: there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_before: Option<Millis>,
-}
-
-/// `call.voided`: given up; an answer that comes later changes nothing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CallVoided {
-    /// Which call.
-    pub call_id: CallId,
-    /// Whether no UI may see it.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub hidden: bool,
-}
-
-/// A record of a later version.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unknown {
-    /// Its type.
-    pub kind: String,
-    /// Whether a session that holds it can't be served without understanding it.
-    pub must_understand: bool,
-    /// The record as it was stored.
-    pub stored: Vec<u8>,
 }
 
 /// A stored record can't be read.
@@ -284,9 +96,14 @@ impl Record {
         let at = self.at;
         match &self.body {
             Body::SessionCreated(data) => envelope("session.created", at, data),
+            Body::SessionForked(data) => envelope("session.forked", at, data),
+            Body::SessionUpdated(data) => envelope("session.updated", at, data),
             Body::MessageNew(data) => envelope("message.new", at, data),
             Body::HeadMoved(data) => envelope("head.moved", at, data),
+            Body::TurnQueued(data) => envelope("turn.queued", at, data),
             Body::TurnStarted(data) => envelope("turn.started", at, data),
+            Body::TurnJoined(data) => envelope("turn.joined", at, data),
+            Body::TurnWaiting(data) => envelope("turn.waiting", at, data),
             Body::TurnCompleted(data) => envelope("turn.completed", at, data),
             Body::TurnFailed(data) => envelope("turn.failed", at, data),
             Body::TurnCancelled(data) => envelope("turn.cancelled", at, data),
@@ -301,111 +118,55 @@ impl Record {
 
     /// Reads a stored record. One of a later version, or of an unknown type, becomes [`Body::Unknown`].
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if let Some(record) = Self::as_written(bytes) {
+            return Ok(record);
+        }
         let envelope: Envelope<'_> = serde_json::from_slice(bytes)?;
-        let data = envelope.data.get();
-        let unknown = || {
+        let known = if envelope.v > VERSION { None } else { read(&envelope.r#type, envelope.data.get()) };
+        let body = known.unwrap_or_else(|| {
             let kind = envelope.r#type.to_string();
-            Body::Unknown(Unknown { kind, must_understand: envelope.must_understand, stored: bytes.to_vec() })
-        };
-        let body = if envelope.v > VERSION {
-            unknown()
-        } else {
-            match &*envelope.r#type {
-                "session.created" => Body::SessionCreated(serde_json::from_str(data)?),
-                "message.new" => Body::MessageNew(serde_json::from_str(data)?),
-                "head.moved" => Body::HeadMoved(serde_json::from_str(data)?),
-                "turn.started" => Body::TurnStarted(serde_json::from_str(data)?),
-                "turn.completed" => Body::TurnCompleted(serde_json::from_str(data)?),
-                "turn.failed" => Body::TurnFailed(serde_json::from_str(data)?),
-                "turn.cancelled" => Body::TurnCancelled(serde_json::from_str(data)?),
-                "turn.recovered" => Body::TurnRecovered(serde_json::from_str(data)?),
-                "llm.call.started" => Body::CallStarted(serde_json::from_str(data)?),
-                "llm.call.completed" => Body::CallCompleted(serde_json::from_str(data)?),
-                "llm.call.failed" => Body::CallFailed(serde_json::from_str(data)?),
-                "call.voided" => Body::CallVoided(serde_json::from_str(data)?),
-                _ => unknown(),
-            }
-        };
+            Ok(Body::Unknown(Unknown { kind, must_understand: envelope.must_understand, stored: bytes.to_vec() }))
+        })?;
         Ok(Self { at: envelope.at, body })
     }
+
+    /// Reads a record whose envelope is, byte for byte, as this version writes it: most are. What is inside is read once then.
+    fn as_written(bytes: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let (kind, rest) = text.strip_prefix(r#"{"v":1,"type":""#)?.split_once('"')?;
+        let (at, rest) = rest.strip_prefix(r#","at":"#)?.split_once(',')?;
+        let data = rest.strip_prefix(r#""must_understand":true,"data":"#)?.strip_suffix('}')?;
+        let at = serde_json::from_str(at).ok()?;
+        let body = read(kind, data)?.ok()?;
+        Some(Self { at, body })
+    }
+}
+
+/// Reads the inside of a record; nothing when its type isn't known.
+fn read(kind: &str, data: &str) -> Option<Result<Body, serde_json::Error>> {
+    Some(match kind {
+        "session.created" => serde_json::from_str(data).map(Body::SessionCreated),
+        "session.forked" => serde_json::from_str(data).map(Body::SessionForked),
+        "session.updated" => serde_json::from_str(data).map(Body::SessionUpdated),
+        "message.new" => serde_json::from_str(data).map(Body::MessageNew),
+        "head.moved" => serde_json::from_str(data).map(Body::HeadMoved),
+        "turn.queued" => serde_json::from_str(data).map(Body::TurnQueued),
+        "turn.started" => serde_json::from_str(data).map(Body::TurnStarted),
+        "turn.joined" => serde_json::from_str(data).map(Body::TurnJoined),
+        "turn.waiting" => serde_json::from_str(data).map(Body::TurnWaiting),
+        "turn.completed" => serde_json::from_str(data).map(Body::TurnCompleted),
+        "turn.failed" => serde_json::from_str(data).map(Body::TurnFailed),
+        "turn.cancelled" => serde_json::from_str(data).map(Body::TurnCancelled),
+        "turn.recovered" => serde_json::from_str(data).map(Body::TurnRecovered),
+        "llm.call.started" => serde_json::from_str(data).map(Body::CallStarted),
+        "llm.call.completed" => serde_json::from_str(data).map(Body::CallCompleted),
+        "llm.call.failed" => serde_json::from_str(data).map(Body::CallFailed),
+        "call.voided" => serde_json::from_str(data).map(Body::CallVoided),
+        _ => return None,
+    })
 }
 
 fn envelope<T: Serialize>(kind: &'static str, at: Millis, data: &T) -> Vec<u8> {
     let envelope = EnvelopeOut { v: VERSION, r#type: kind, at, must_understand: true, data };
     serde_json::to_vec(&envelope).expect("records are plain data")
-}
-
-impl Body {
-    /// The record as observers are told, without looking at anything else.
-    pub fn event(&self) -> Option<EventBody> {
-        Some(match self {
-            Self::SessionCreated(data) => EventBody::SessionCreated { agent_id: data.agent_id.clone() },
-            Self::MessageNew(data) => EventBody::MessageNew {
-                node_id: data.id.clone(),
-                parent_id: data.parent.clone(),
-                kind: data.kind,
-                shown_id: data.shown_id().cloned(),
-                message: data.message.clone().map(std::sync::Arc::new),
-                copied_from: data.copied_from.clone(),
-                partial: data.partial,
-                call_id: data.call_id.clone(),
-            },
-            Self::HeadMoved(data) => EventBody::HeadMoved { head_id: data.to.clone() },
-            Self::TurnStarted(data) => EventBody::TurnStarted { turn_id: data.turn_id.clone(), agent_id: data.agent_id.clone() },
-            Self::TurnCompleted(data) => EventBody::TurnCompleted { turn_id: data.turn_id.clone() },
-            Self::TurnFailed(data) => {
-                EventBody::TurnFailed { turn_id: data.turn_id.clone(), code: data.code, message: data.message.clone() }
-            }
-            Self::TurnCancelled(data) => EventBody::TurnCancelled { turn_id: data.turn_id.clone() },
-            Self::TurnRecovered(data) => EventBody::TurnRecovered { turn_id: data.turn_id.clone() },
-            Self::CallStarted(data) => EventBody::CallStarted {
-                turn_id: data.turn_id.clone(),
-                call_id: data.call_id.clone(),
-                attempt: data.attempt,
-                reply_id: data.reply_id.clone(),
-                hidden: data.hidden,
-            },
-            Self::CallCompleted(data) => {
-                EventBody::CallCompleted { call_id: data.call_id.clone(), hidden: data.hidden, usage: data.usage.clone() }
-            }
-            Self::CallFailed(data) => EventBody::CallFailed {
-                call_id: data.call_id.clone(),
-                attempt: data.attempt,
-                hidden: data.hidden,
-                code: data.error.kind.code(),
-                not_before: data.not_before,
-            },
-            Self::CallVoided(data) => EventBody::CallVoided { call_id: data.call_id.clone(), hidden: data.hidden },
-            Self::Unknown(_) => return None,
-        })
-    }
-}
-
-impl MessageNew {
-    /// The id under which readers see it, when they do as a message of its own.
-    pub fn shown_id(&self) -> Option<&NodeId> {
-        if self.hidden || self.reads_as.is_some() || self.kind == NodeKind::Epoch {
-            return None;
-        }
-        Some(self.shown.as_ref().unwrap_or(&self.id))
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
-fn is_message(kind: &NodeKind) -> bool {
-    *kind == NodeKind::Message
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-fn is_default(client: &Client) -> bool {
-    *client == Client::default()
-}
-
-#[expect(clippy::option_option, reason = "absent and null are different")]
-fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<NodeId>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }

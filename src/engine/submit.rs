@@ -1,15 +1,21 @@
-//! Submits: a view is reconciled, and a turn starts, is refused, or isn't due.
+//! Submits: what an input comes to. A turn starts, waits for another, goes on, is refused, or isn't due.
+
+mod append;
+mod follow;
+mod results;
+mod view;
 
 use super::Context;
+use super::queue::Queued;
 use super::reading::Ix;
-use super::record::{Body, HeadMoved, Record, SessionCreated, TurnCompleted, TurnStarted};
+use super::record::{Body, Record, SessionCreated, TurnStarted};
 use super::session::Session;
 use super::tree::Tree;
 use super::turn::Turn;
-use super::view::{News, Reconciled, View, reconcile};
+use super::view::View;
 use super::write::Writer;
-use crate::ids::{AgentId, SessionId, TurnId};
-use crate::protocol::{Accepted, Client, Code, Digest, Input, InputBody, NodeKind, Refusal, Role, ViewOptions};
+use crate::ids::{AgentId, NodeId, SessionId, TurnId};
+use crate::protocol::{Accepted, Client, Code, Digest, Input, InputBody, Message, NodeKind, OnBusy, Refusal, Role, ViewOptions};
 
 /// A submit, made ready to be decided.
 #[derive(Clone, Debug)]
@@ -18,110 +24,129 @@ pub struct Submit {
     turn_id: Option<TurnId>,
     run: Option<bool>,
     client: Client,
-    view: View,
-    options: ViewOptions,
+    on_busy: OnBusy,
+    body: Ready,
     digest: Digest,
+}
+
+/// What a submit brings, made ready.
+#[derive(Clone, Debug)]
+enum Ready {
+    View(View, ViewOptions),
+    Message(Message),
+    Append(Vec<Message>),
+    Result(Message),
 }
 
 impl From<Input> for Submit {
     fn from(input: Input) -> Self {
-        let InputBody::Messages { messages, options } = input.body;
-        let view = View::new(messages);
         let mut hasher = blake3::Hasher::new();
         hasher.update(input.agent_id.as_str().as_bytes()).update(&[
             b'\0',
             u8::from(input.run == Some(true)),
             u8::from(input.run == Some(false)),
         ]);
-        hasher.update(&view.digest().0);
+        let (body, held) = match input.body {
+            InputBody::Messages { messages, options } => {
+                let view = View::new(messages);
+                let digest = view.digest();
+                (Ready::View(view, options), digest)
+            }
+            InputBody::Message { message } => {
+                let digest = digest_of("message", std::slice::from_ref(&message));
+                (Ready::Message(message), digest)
+            }
+            InputBody::Append { messages } => {
+                let digest = digest_of("append", &messages);
+                (Ready::Append(messages), digest)
+            }
+            InputBody::Result { message } => {
+                let digest = digest_of("result", std::slice::from_ref(&message));
+                (Ready::Result(message), digest)
+            }
+        };
+        hasher.update(&held.0);
         let digest = Digest::of(&hasher);
-        Self { agent_id: input.agent_id, turn_id: input.turn_id, run: input.run, client: input.client, view, options, digest }
+        let Input { agent_id, turn_id, run, client, on_busy, body: _ } =
+            Input { body: InputBody::Append { messages: Vec::new() }, ..input };
+        Self { agent_id, turn_id, run, client, on_busy, body, digest }
     }
 }
 
-/// Decides a submit. No records: nothing changes.
-pub fn submit(session: &Session, id: &SessionId, submit: &Submit, context: &Context) -> Result<(Vec<Record>, Accepted), Refusal> {
-    if let Some(kind) = &session.newer {
-        let text = format!("the session holds a record of type {kind}, which a newer version wrote; this instance can't serve it");
-        return Err(Refusal::new(Code::NewerVersion, text));
+fn digest_of(kind: &str, messages: &[Message]) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(kind.as_bytes());
+    for message in messages {
+        let id = message.id.as_ref().map_or("", NodeId::as_str);
+        let call = message.tool_call_id.as_ref().map_or("", |id| id.as_str());
+        let texts = [id, call, message.error.as_deref().unwrap_or_default()];
+        hasher.update(&[message.role as u8]);
+        for text in texts {
+            hasher.update(text.as_bytes()).update(b"\0");
+        }
+        hasher.update(&message.digest().0);
     }
+    Digest::of(&hasher)
+}
+
+/// A decided submit: what is to be recorded, and the answer.
+type Decided = Result<(Vec<Record>, Accepted), Refusal>;
+
+/// Decides a submit. No records: nothing changes.
+pub fn submit(session: &Session, id: &SessionId, submit: &Submit, context: &Context) -> Decided {
+    refuse_newer(session)?;
     if let Some(answer) = known_turn(session, id, submit)? {
         return Ok((Vec::new(), answer));
     }
-    let mut found = reconcile(&session.tree, session.head, &submit.view, submit.options)?;
-    let leaves = leaves_running(session, &found)?;
-    let reply = reply_due(session, submit, &found)?;
-    if !reply && found.news.is_empty() && session.tree.vertex(found.landing) == session.tree.vertex(session.head) {
-        // Only custom nodes lie between; a view that asks for nothing leaves none behind.
-        found.landing = session.head;
-    }
     let mut writer = Writer::new(session, context);
     let turn_id = submit.turn_id.clone().unwrap_or_else(|| writer.fresh().into());
-    if session.agent_id.is_none() && (reply || !found.news.is_empty()) {
-        writer.push(Body::SessionCreated(SessionCreated { agent_id: submit.agent_id.clone() }));
-    }
-    if let Some(turn) = leaves {
-        writer.cancel(turn, true);
-    }
-    write(&mut writer, session, submit, &found, &turn_id, reply);
-    let accepted = accepted(id, turn_id, reply, found, &writer);
-    Ok((writer.records, accepted))
+    let mut case = Case { session, id, submit, context, turn_id, writer };
+    let accepted = match &submit.body {
+        Ready::View(view, options) => case.view(view, *options),
+        Ready::Message(message) => case.message(message),
+        Ready::Append(messages) => case.append(messages),
+        Ready::Result(message) => case.result(message),
+    }?;
+    Ok((case.writer.records, accepted))
+}
+
+/// A session that holds what a later version wrote changes only there.
+pub(super) fn refuse_newer(session: &Session) -> Result<(), Refusal> {
+    let Some(kind) = &session.newer else { return Ok(()) };
+    let text = format!("the session holds a record of type {kind}, which a newer version wrote; this instance can't serve it");
+    Err(Refusal::new(Code::NewerVersion, text))
 }
 
 /// A turn id that was used answers with its turn.
 fn known_turn(session: &Session, id: &SessionId, submit: &Submit) -> Result<Option<Accepted>, Refusal> {
-    let Some((turn_id, known)) = submit.turn_id.as_ref().and_then(|turn_id| session.turns.get_key_value(turn_id)) else {
-        return Ok(None);
-    };
-    if known.digest != submit.digest {
+    let Some(turn_id) = &submit.turn_id else { return Ok(None) };
+    let Some(digest) = session.turns.get(turn_id).map(|known| known.digest) else { return Ok(None) };
+    if digest != submit.digest {
         let text = format!("the turn id {turn_id} was used in this session with other content; use a new one for a new submit");
         return Err(Refusal::new(Code::TurnIdReused, text).with("turn_id", turn_id.as_str()));
     }
-    Ok(Some(Accepted {
+    Ok(session.turns.turn_of(turn_id).map(|(turn_id, _)| duplicate(session, id, &turn_id)))
+}
+
+/// The answer that names a turn of before.
+fn duplicate(session: &Session, id: &SessionId, turn_id: &TurnId) -> Accepted {
+    let queued = session.queue.iter().find(|queued| queued.id == *turn_id);
+    let waits = session.turn.as_ref().is_some_and(|turn| turn.id == *turn_id) && session.is_waiting();
+    let replied = session.turns.turn_of(turn_id).is_some_and(|(_, known)| known.replied);
+    Accepted {
+        reply: queued.map_or(replied, Queued::asks),
         duplicate: true,
-        head_id: session.head.map(|head| session.tree.node(head).id.clone()),
+        queued: queued.is_some(),
+        position: session.queue.position(turn_id),
+        waiting: if waits { session.tree.open_calls().to_vec() } else { Vec::new() },
+        head_id: id_of(session, session.head),
         resync: true,
         ..Accepted::plain(id.clone(), turn_id.clone())
-    }))
+    }
 }
 
-/// The running turn, when this view leaves it. With news, or on the turn's own nodes, the submit is refused instead.
-fn leaves_running<'a>(session: &'a Session, found: &Reconciled) -> Result<Option<&'a Turn>, Refusal> {
-    let Some(turn) = &session.turn else { return Ok(None) };
-    let (readings, at) = (session.tree.readings(), session.tree.vertex(found.landing));
-    let stays = readings.extends(session.tree.vertex(session.head), at) && readings.extends(at, turn.began);
-    if found.news.is_empty() && !stays {
-        return Ok(Some(turn));
-    }
-    let text = format!("turn {} is running in this session; wait for its end, or stop it first", turn.id);
-    let refusal = Refusal::new(Code::TurnAlreadyActive, text);
-    Err(refusal.with("turn_id", turn.id.as_str()).with("started_at", turn.started_at).with("queue_depth", 0))
-}
-
-/// Whether a reply is due: when the conversation then ends with a user message or with a complete set of results.
-fn reply_due(session: &Session, submit: &Submit, found: &Reconciled) -> Result<bool, Refusal> {
-    let tree = &session.tree;
-    let answered = found.news.iter().filter(|news| matches!(news, News::Result(_))).count();
-    if tree.open_calls().len() > answered && found.landing == session.head {
-        return match submit.run {
-            Some(true) => Err(Refusal::new(Code::CallsOpen, "tool calls are open; send their results before asking for a reply")),
-            Some(false) | None => Ok(false),
-        };
-    }
-    match submit.run {
-        Some(true) if found.landing.is_none() && found.news.is_empty() => {
-            return Err(Refusal::new(Code::BadRequest, "there is nothing to reply to; send a message"));
-        }
-        Some(run) => return Ok(run),
-        None => {}
-    }
-    let role = match found.news.last() {
-        Some(News::Message { index, .. }) => Some(submit.view.messages[*index].role),
-        Some(News::Result(_)) => Some(Role::Tool),
-        Some(News::Copy(ix)) => Some(tree.node(*ix).role),
-        None => return Ok(reply_due_at(tree, found.landing)),
-    };
-    Ok(matches!(role, Some(Role::User | Role::Tool)))
+fn id_of(session: &Session, ix: Option<Ix>) -> Option<NodeId> {
+    ix.map(|ix| session.tree.id(ix))
 }
 
 /// Whether the last message that a reader sees at a node asks for a reply.
@@ -134,38 +159,50 @@ fn reply_due_at(tree: &Tree, landing: Option<Ix>) -> bool {
     })
 }
 
-fn write(writer: &mut Writer<'_>, session: &Session, submit: &Submit, found: &Reconciled, turn_id: &TurnId, reply: bool) {
-    writer.parent = found.landing.map(|ix| session.tree.node(ix).id.clone());
-    writer.news(&submit.view, &found.news);
-    let moved = found.news.is_empty() && found.landing != session.head;
-    if moved {
-        let named = (!reply).then(|| turn_id.clone());
-        let digest = named.is_some().then_some(submit.digest);
-        writer.push(Body::HeadMoved(HeadMoved { to: writer.parent.clone(), turn_id: named, digest }));
-    }
-    let started =
-        TurnStarted { turn_id: turn_id.clone(), agent_id: submit.agent_id.clone(), digest: submit.digest, client: submit.client.clone() };
-    if reply {
-        writer.start(started);
-    } else if !found.news.is_empty() {
-        writer.push(Body::TurnStarted(Box::new(started)));
-        writer.push(Body::TurnCompleted(TurnCompleted { turn_id: turn_id.clone() }));
-    }
+/// A submit as it is decided.
+struct Case<'a> {
+    session: &'a Session,
+    id: &'a SessionId,
+    submit: &'a Submit,
+    context: &'a Context,
+    turn_id: TurnId,
+    writer: Writer<'a>,
 }
 
-fn accepted(id: &SessionId, turn_id: TurnId, reply: bool, found: Reconciled, writer: &Writer<'_>) -> Accepted {
-    let edited = found.news.iter().any(|news| matches!(news, News::Message { edit_of: Some(_), .. }));
-    Accepted {
-        reply,
-        head_id: writer.parent.clone(),
-        recorded: writer.nodes.clone(),
-        new_from: Some(found.new_from),
-        implied: found.implied,
-        implied_count: found.implied_count,
-        ignored: found.ignored,
-        ignored_edits: found.ignored_edits,
-        root_branch: found.root_branch,
-        resync: found.appended || edited,
-        ..Accepted::plain(id.clone(), turn_id)
+impl Case<'_> {
+    fn plain(&self) -> Accepted {
+        Accepted { head_id: self.writer.parent.clone(), ..Accepted::plain(self.id.clone(), self.turn_id.clone()) }
+    }
+
+    /// A new session begins with its first record.
+    fn create(&mut self) {
+        if self.session.agent_id.is_none() {
+            self.writer.push(Body::SessionCreated(SessionCreated { agent_id: self.submit.agent_id.clone() }));
+        }
+    }
+
+    fn started(&self) -> TurnStarted {
+        let Submit { agent_id, client, digest, .. } = self.submit.clone();
+        TurnStarted { turn_id: self.turn_id.clone(), agent_id, digest, client }
+    }
+
+    /// Nothing may change before the turn has ended.
+    fn busy(&self, turn: &Turn) -> Refusal {
+        let (is, how) = if self.session.is_waiting() {
+            ("waiting for results", "send them, stop it, or submit with queue")
+        } else {
+            ("running", "wait for its end, stop it first, or submit with queue")
+        };
+        let refusal = Refusal::new(Code::TurnAlreadyActive, format!("turn {} is {is} in this session; {how}", turn.id));
+        let refusal = refusal.with("turn_id", turn.id.as_str()).with("started_at", turn.started_at);
+        refusal.with("queue_depth", self.session.queue.len())
+    }
+
+    /// The answer to what was recorded before, by that turn; by none of this session when it came with a fork.
+    fn known(&self, turn: Option<TurnId>) -> Accepted {
+        match turn {
+            Some(turn) => duplicate(self.session, self.id, &turn),
+            None => Accepted { duplicate: true, reply: false, resync: true, ..self.plain() },
+        }
     }
 }

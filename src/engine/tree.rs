@@ -5,73 +5,17 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
+use super::asked::{Asked, Called};
 use super::chain::{Chain, NONE};
-use super::names::Names;
+use super::names::{Apart, Names, Wanted};
+use super::node::{Node, Nodes};
+use super::places::{Places, Said};
 use super::reading::{EMPTY, Ix, Name, Readings, Vertex};
 use super::record::MessageNew;
+use super::rows::Rows;
+use super::sheets::Table;
 use crate::ids::{Millis, NodeId, ToolCallId};
 use crate::protocol::{Digest, NodeKind, Role};
-
-/// What the index knows of a node.
-#[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, packed")]
-pub struct Node {
-    /// Its id.
-    pub id: NodeId,
-    /// The same, as a name.
-    pub name: Name,
-    /// Position of its record.
-    pub seq: u64,
-    /// When it was recorded.
-    pub at: Millis,
-    /// A hash of what it says.
-    pub digest: Digest,
-    /// The first original of a copy, else itself: where its content is.
-    pub original: Ix,
-    /// Its reader view.
-    pub vertex: Vertex,
-    /// The node whose reader view it has, when that isn't its parent's with itself added; `NONE`: the usual.
-    pub reads_as: Ix,
-    /// Who speaks.
-    pub role: Role,
-    /// What sort of node.
-    pub kind: NodeKind,
-    /// Whether readers see it as a message of its own.
-    pub shown: bool,
-    /// Whether it is the kept part of a cancelled reply.
-    pub partial: bool,
-    /// Whether a view may land on it.
-    pub landing: bool,
-    /// Whether `reads_as` is set and is the empty view.
-    pub reads_empty: bool,
-}
-
-/// What a name stands for, and what a walk asks of it: half a cache line.
-#[derive(Clone, Copy, Debug)]
-struct Named {
-    /// Its node's reader view, and that without the last message.
-    place: Vertex,
-    above: Vertex,
-    node: Ix,
-    digest: Digest,
-    role: Role,
-    /// Whether other reader views end with it too.
-    copied: bool,
-}
-
-/// A name without a node. What it says and who isn't asked then.
-const NAMELESS: Named = Named { place: NONE, above: NONE, node: NONE, digest: Digest([0; 16]), role: Role::User, copied: false };
-
-/// A tool call of a reply.
-#[derive(Clone, Debug)]
-pub struct Called {
-    /// The reply that asks.
-    pub reply: Ix,
-    /// The result, once recorded.
-    pub result: Option<Ix>,
-    /// Whether a result may still come.
-    pub open: bool,
-}
 
 /// A record that doesn't fit the tree: the log is damaged.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -90,78 +34,100 @@ pub enum Misfit {
 /// The index of a session's nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
-    nodes: Vec<Node>,
+    nodes: Nodes,
     chain: Chain,
     readings: Readings,
     names: Names,
-    named: Vec<Named>,
-    /// The id that each name was made for.
-    ids: Vec<NodeId>,
-    /// Reader views that end with a name, besides its own node's.
-    copies: HashMap<Name, Vec<Vertex>, RandomState>,
-    calls: HashMap<ToolCallId, Called, RandomState>,
-    open: Vec<ToolCallId>,
-    /// Of a reply: the calls that it asks for.
-    asks: HashMap<Ix, Vec<ToolCallId>, RandomState>,
-    /// Of a result: the call that it answers.
-    answers: HashMap<Ix, ToolCallId, RandomState>,
-    edits: HashMap<(Name, Digest), Name, RandomState>,
+    places: Places,
+    asked: Asked,
+    /// What was edited under its own id, and the edit.
+    edited: Rows<[Name; 2]>,
+    edits: HashMap<(Name, Said), Name, RandomState>,
 }
 
 impl Tree {
     /// Adds a node. `seq` is its record's position.
     pub fn add(&mut self, seq: u64, at: Millis, new: &MessageNew) -> Result<Ix, Misfit> {
         let parent = self.resolve(&new.id, new.parent.as_ref())?;
-        let original = self.resolve(&new.id, new.copied_from.as_ref())?;
-        let original = self.nodes.get(original as usize).map_or(NONE, |copied| copied.original);
+        let copied = self.resolve(&new.id, new.copied_from.as_ref())?;
+        let original = (copied != NONE).then(|| self.node(self.node(copied).original));
         let reads_as = self.resolve(&new.id, new.reads_as.as_ref().and_then(Option::as_ref))?;
-        let (role, digest) = match (&new.message, self.nodes.get(original as usize)) {
-            (Some(message), _) => (message.role, message.digest()),
-            (None, Some(original)) => (original.role, original.digest),
+        let (role, said) = match (&new.message, original) {
+            (Some(message), _) => (message.role, Said::new(message.role, || message.digest())),
+            (None, Some(original)) => (original.role, self.places.said(original.name)),
             (None, None) => return Err(Misfit::Hollow(new.id.clone())),
         };
         let name = self.name(&new.id);
-        if self.named[name as usize].node != NONE {
+        if self.places.node(name).is_some() {
             return Err(Misfit::Twice(new.id.clone()));
         }
         let ix = self.chain.push(parent);
         let shown = new.shown_id().is_some();
-        let above = if parent == NONE { EMPTY } else { self.nodes[parent as usize].vertex };
+        let above = if parent == NONE { EMPTY } else { self.node(parent).vertex };
         let vertex = match (&new.reads_as, shown && new.kind == NodeKind::Message) {
             (Some(None), _) => EMPTY,
-            (Some(Some(_)), _) => self.nodes[reads_as as usize].vertex,
+            (Some(Some(_)), _) => self.node(reads_as).vertex,
             (None, false) => above,
-            (None, true) => self.extend(above, name, new.shown_id().unwrap_or(&new.id)),
+            (None, true) => self.extend(above, name, new.shown_id().filter(|&shown| *shown != new.id)),
         };
         let node = Node {
-            id: new.id.clone(),
             name,
             seq,
             at,
-            digest,
-            original: if original == NONE { ix } else { original },
+            original: original.map_or(ix, |original| original.original),
             vertex,
             reads_as,
             role,
             kind: new.kind,
             shown,
-            partial: new.partial || self.nodes.get(original as usize).is_some_and(|original| original.partial),
+            partial: new.partial || original.is_some_and(|original| original.partial),
             landing: new.kind != NodeKind::Custom || self.is_finished_reply(vertex),
             reads_empty: new.reads_as == Some(None),
         };
-        let above = self.readings.parent(vertex);
-        let copied = self.named[name as usize].copied;
-        self.named[name as usize] = Named { place: vertex, above, node: ix, digest, role, copied };
+        self.places.settle(name, ix, (vertex, self.readings.parent(vertex)), said);
         if node.landing {
             self.readings.land(vertex, ix);
         }
         if let Some(id) = &new.edit_of {
             let edited = self.name(id);
-            self.edits.insert((edited, digest), name);
+            self.edited.push([edited, name]);
+            self.edits.insert((edited, said), name);
+        }
+        for other in &new.known_as {
+            self.alias(other, name);
         }
         self.add_calls(ix, new);
-        self.nodes.push(node);
+        self.nodes.push(ix, node);
         Ok(ix)
+    }
+
+    /// What is stored of it in sheets.
+    pub(super) fn tables(&mut self) -> Vec<&mut dyn Table> {
+        let mut tables: Vec<&mut dyn Table> = self.nodes.tables().into();
+        tables.push(self.chain.table());
+        tables.extend(self.readings.tables());
+        tables.extend(self.names.tables());
+        tables.extend(self.places.tables());
+        tables.push(&mut self.edited);
+        tables.extend(self.asked.tables());
+        tables
+    }
+
+    /// What else is stored of it: ids apart from their names. Calls that are open are told with [`open_calls`](Self::open_calls).
+    pub(super) fn apart(&self) -> &Apart {
+        self.names.apart()
+    }
+
+    /// After other sheets were put in; whether they fit together.
+    pub(super) fn restore(&mut self, apart: Apart, open: Vec<ToolCallId>) -> bool {
+        let fits = self.nodes.len() == self.chain.len() && self.names.len() == self.places.len();
+        if !fits || self.readings.len().is_none() || !self.asked.restore(open) {
+            return false;
+        }
+        self.names.restore(apart);
+        self.places.restore(&self.readings);
+        self.edits = self.edited.iter().map(|[edited, name]| ((edited, self.places.said(name)), name)).collect();
+        true
     }
 
     fn resolve(&self, of: &NodeId, id: Option<&NodeId>) -> Result<Ix, Misfit> {
@@ -172,95 +138,97 @@ impl Tree {
     }
 
     /// The reader view `above` with one message more, and the names that stand for it.
-    fn extend(&mut self, above: Vertex, name: Name, shown: &NodeId) -> Vertex {
-        let shown = self.name(shown);
-        let (vertex, new) = self.readings.extend(above, shown);
-        if new && shown != name {
-            self.named[shown as usize].copied = true;
-            self.copies.entry(shown).or_default().push(vertex);
-        }
-        vertex
+    fn extend(&mut self, above: Vertex, name: Name, shown: Option<&NodeId>) -> Vertex {
+        let shown = shown.map_or(name, |shown| self.name(shown));
+        self.child(above, shown).unwrap_or_else(|| {
+            let vertex = self.readings.add(above, shown);
+            if shown != name {
+                self.places.copy(shown, above, vertex);
+            }
+            vertex
+        })
     }
 
     /// Whether a reader view ends with a reply that is whole. Only after such a one custom nodes come along.
     fn is_finished_reply(&self, vertex: Vertex) -> bool {
-        let last = self.named.get(self.readings.shown(vertex) as usize).and_then(|named| self.nodes.get(named.node as usize));
+        let last = self.places.node(self.readings.shown(vertex)).map(|ix| self.node(ix));
         last.is_some_and(|last| last.role == Role::Assistant && !last.partial)
     }
 
     fn add_calls(&mut self, ix: Ix, new: &MessageNew) {
         let Some(message) = &new.message else { return };
         for call in &message.tool_calls {
-            if self.calls.contains_key(&call.id) {
-                continue;
-            }
-            let called = Called { reply: ix, result: None, open: !new.partial };
-            if called.open {
-                self.open.push(call.id.clone());
-            }
-            self.calls.insert(call.id.clone(), called);
-            self.asks.entry(ix).or_default().push(call.id.clone());
+            self.asked.ask(&call.id, ix, !new.partial && !new.sealed);
         }
-        if let (Role::Tool, Some(id)) = (message.role, &message.tool_call_id)
-            && let Some(called) = self.calls.get_mut(id)
-        {
-            called.result.get_or_insert(ix);
-            called.open = false;
-            self.answers.insert(ix, id.clone());
-            self.open.retain(|open| open != id);
+        if let (Role::Tool, Some(id)) = (message.role, &message.tool_call_id) {
+            self.asked.answer(id, ix);
         }
     }
 
     /// No result of an open call comes any more.
     pub fn seal_calls(&mut self) {
-        for id in self.open.drain(..) {
-            if let Some(called) = self.calls.get_mut(&id) {
-                called.open = false;
-            }
-        }
+        self.asked.seal();
     }
 
     /// The name for `id`, made when it is new. A name without a node is passed over in views.
     pub fn name(&mut self, id: &NodeId) -> Name {
-        if let Some(name) = self.names.get(id) {
-            return name;
+        let (name, new) = self.names.name(id.as_str());
+        if new {
+            self.places.add();
         }
-        let name = u32::try_from(self.named.len()).expect("fewer than 2^32 names");
-        self.named.push(NAMELESS);
-        self.ids.push(id.clone());
-        self.names.insert(id.clone(), name);
         name
     }
 
     /// From now on `old`, which never became a node, and what it was another id of, stand for what `new` stands for.
     pub fn rename(&mut self, old: &NodeId, new: &NodeId) {
         let name = self.name(old);
-        if let Some(taken) = self.names.get(new) {
-            self.names.insert(old.clone(), taken);
-            return;
+        match self.names.get(new.as_str()) {
+            Some(taken) => self.names.point(old.as_str(), taken),
+            None => self.names.move_to(name, new.as_str()),
         }
-        self.names.insert(new.clone(), name);
-        self.ids[name as usize] = new.clone();
     }
 
-    /// The name of a known id whose hash was made before.
-    pub(super) fn known_hashed(&self, hash: u64, id: &NodeId) -> Option<Name> {
-        self.names.get_hashed(hash, id)
+    /// From now on `other` stands for `name` too. Whether it does: an id that stands for something keeps to that.
+    pub fn alias(&mut self, other: &NodeId, name: Name) -> bool {
+        let taken = self.names.get(other.as_str());
+        if taken.is_none() {
+            self.names.point(other.as_str(), name);
+        }
+        taken.is_none_or(|taken| taken == name)
+    }
+
+    /// An id that never became a node is unknown again. Whether it is: what is recorded or shown stays known.
+    pub fn forget(&mut self, id: &NodeId) -> bool {
+        let bare = self.names.get(id.as_str()).is_none_or(|name| self.places.is_bare(name));
+        if bare {
+            self.names.forget(id.as_str());
+        }
+        bare
+    }
+
+    /// The name of a known id that was made ready before.
+    pub(super) fn known_wanted(&self, wanted: &Wanted, id: &NodeId) -> Option<Name> {
+        self.names.find(wanted, id.as_str())
     }
 
     /// The name of a known id.
     pub fn known(&self, id: &NodeId) -> Option<Name> {
-        self.names.get(id)
+        self.names.get(id.as_str())
     }
 
     /// The id that a name was made for.
-    pub fn name_id(&self, name: Name) -> &NodeId {
-        &self.ids[name as usize]
+    pub fn name_id(&self, name: Name) -> NodeId {
+        self.names.id(name).into()
+    }
+
+    /// A node's id.
+    pub fn id(&self, ix: Ix) -> NodeId {
+        self.name_id(self.node(ix).name)
     }
 
     /// The node that a name was given to.
     pub fn named(&self, name: Name) -> Option<Ix> {
-        Some(self.named[name as usize].node).filter(|&node| node != NONE)
+        self.places.node(name)
     }
 
     /// The node with this id.
@@ -268,29 +236,42 @@ impl Tree {
         self.known(id).and_then(|name| self.named(name))
     }
 
-    /// Every reader view that ends with a name: its node's, and those that show it.
-    pub fn places(&self, name: Name) -> (Option<Vertex>, &[Vertex]) {
-        let named = &self.named[name as usize];
-        let copies = if named.copied { self.copies.get(&name) } else { None };
-        (Some(named.place).filter(|&place| place != NONE), copies.map_or(&[], Vec::as_slice))
+    /// The reader view of a name's node, and how many others end with it.
+    pub fn places(&self, name: Name) -> (Option<Vertex>, u32) {
+        self.places.of(name)
+    }
+
+    /// The others, the newest first.
+    pub fn copies(&self, name: Name) -> impl Iterator<Item = Vertex> + '_ {
+        self.places.copies(name)
+    }
+
+    /// The reader view that has one message more than `above`: this one.
+    pub fn child(&self, above: Vertex, shown: Name) -> Option<Vertex> {
+        let own = self.places.own_below(above, shown).filter(|&place| self.readings.shown(place) == shown);
+        own.or_else(|| self.places.copy_below(above, shown))
     }
 
     /// The one place of a name, when it is the next one after `at`.
     pub fn next(&self, at: Vertex, name: Name) -> Option<Vertex> {
-        let named = &self.named[name as usize];
-        (named.above == at && !named.copied).then_some(named.place)
+        self.places.next(at, name)
     }
 
-    /// Of a user's message: the hash of what it says.
-    pub fn user_digest(&self, name: Name) -> Option<Digest> {
-        let named = &self.named[name as usize];
-        (named.role == Role::User && named.node != NONE).then_some(named.digest)
+    /// Of a user's message: whether it says what `digest` was made of.
+    pub fn user_says(&self, name: Name, digest: Digest) -> Option<bool> {
+        self.places.of_user(name, digest)
+    }
+
+    /// Whether a user's message or a result says what `digest` was made of.
+    pub fn says(&self, ix: Ix, digest: Digest) -> bool {
+        let node = self.node(ix);
+        self.places.said(node.name) == Said::new(node.role, || digest)
     }
 
     /// The place of a name in the reader view `vertex`.
     pub fn place_in(&self, vertex: Vertex, name: Name) -> Option<Vertex> {
-        let (own, more) = self.places(name);
-        let mut places = own.into_iter().chain(more.iter().copied()).filter(|&place| place != EMPTY);
+        let own = self.places(name).0;
+        let mut places = own.into_iter().chain(self.copies(name)).filter(|&place| place != EMPTY);
         places.find(|&place| self.readings.extends(vertex, place))
     }
 
@@ -301,22 +282,27 @@ impl Tree {
 
     /// What an edit that was sent under a recorded id is called.
     pub fn edit(&self, name: Name, digest: Digest) -> Option<Name> {
-        self.edits.get(&(name, digest)).copied()
+        self.edits.get(&(name, Said::new(Role::User, || digest))).copied()
+    }
+
+    /// Edits that were sent under a recorded id: what was edited, and the edit.
+    pub fn edits(&self) -> impl Iterator<Item = (Name, Name)> + '_ {
+        self.edits.iter().map(|(&(edited, _), &edit)| (edited, edit))
     }
 
     /// A node.
-    pub fn node(&self, ix: Ix) -> &Node {
-        &self.nodes[ix as usize]
+    pub fn node(&self, ix: Ix) -> Node {
+        self.nodes.at(ix)
     }
 
     /// How many nodes there are.
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.nodes.len() as usize
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.len() == 0
     }
 
     /// The node before.
@@ -345,21 +331,24 @@ impl Tree {
     }
 
     /// A tool call.
-    pub fn call(&self, id: &ToolCallId) -> Option<&Called> {
-        self.calls.get(id)
+    pub fn call(&self, id: &ToolCallId) -> Option<Called> {
+        self.asked.get(id.as_str())
+    }
+
+    /// A tool call, by an id of another kind that may be its.
+    pub fn call_like(&self, id: &NodeId) -> Option<Called> {
+        self.asked.get(id.as_str())
     }
 
     /// The call that the result `ix` answers.
-    pub fn answers(&self, ix: Ix) -> Option<&ToolCallId> {
-        self.answers.get(&ix)
+    pub fn answers(&self, ix: Ix) -> Option<ToolCallId> {
+        self.asked.answered(ix)
     }
 
     /// Whether the reader view `vertex` holds a result for each call of the reply that the result `ix` belongs to. A call that
     /// ended without one counts as answered.
     pub fn completes(&self, vertex: Vertex, ix: Ix) -> bool {
-        let reply = self.answers(ix).and_then(|id| self.calls.get(id)).map(|called| called.reply);
-        let asked = reply.and_then(|reply| self.asks.get(&reply));
-        asked.into_iter().flatten().filter_map(|id| self.calls.get(id)).all(|called| match called.result {
+        self.asked.beside(ix).all(|called| match called.result {
             Some(result) => self.is_in(vertex, self.node(result).name),
             None => !called.open,
         })
@@ -367,7 +356,7 @@ impl Tree {
 
     /// Calls whose results may still come.
     pub fn open_calls(&self) -> &[ToolCallId] {
-        &self.open
+        self.asked.open()
     }
 
     /// Where a view whose last match is `vertex` lands: the deepest twin on the way to `head`, else the newest. The empty reader
@@ -384,6 +373,18 @@ impl Tree {
         let is_result = |at: Vertex| self.named(self.readings.shown(at)).is_some_and(|ix| self.node(ix).role == Role::Tool);
         let above = self.readings.up(head).find(|&at| at == vertex || !is_result(at));
         if above == Some(vertex) { head } else { vertex }
+    }
+
+    /// The other ids of a name: of abandoned attempts, and of a fork's sources.
+    pub fn aliases(&self, name: Name) -> impl Iterator<Item = NodeId> + '_ {
+        self.names.others(name).map(NodeId::from)
+    }
+
+    /// The node whose reader view a node has, when that isn't its parent's with itself added; none inside: the empty view.
+    pub fn reads_as(&self, ix: Ix) -> Option<Option<Ix>> {
+        let node = self.node(ix);
+        let to = Some(node.reads_as).filter(|&to| to != NONE);
+        (node.reads_empty || to.is_some()).then_some(to)
     }
 
     /// The nodes that a reader sees on the way to a node, last first: originals in the place of copies, custom nodes included.
@@ -406,11 +407,34 @@ impl Tree {
     }
 
     /// The id under which a reader sees a node.
-    pub fn shown_id(&self, ix: Ix) -> &NodeId {
+    pub fn shown_id(&self, ix: Ix) -> NodeId {
         let node = self.node(ix);
         match node.kind {
             NodeKind::Message if node.shown => self.name_id(self.readings.shown(node.vertex)),
-            NodeKind::Message | NodeKind::Epoch | NodeKind::Custom => &node.id,
+            NodeKind::Message | NodeKind::Epoch | NodeKind::Custom => self.name_id(node.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Message;
+
+    #[test]
+    fn an_alias_stands_for_the_same_and_what_waited_in_vain_is_forgotten() {
+        let mut tree = Tree::default();
+        let said = MessageNew::plain("u1".into(), None, Message::text(Role::User, "u1"));
+        let ix = tree.add(1, 1, &said).unwrap();
+        let name = tree.known(&"u1".into()).unwrap();
+        assert!(tree.alias(&"other".into(), name));
+        assert_eq!((tree.find(&"other".into()), tree.id(ix)), (Some(ix), "u1".into()));
+        let waiting = tree.name(&"waiting".into());
+        assert!(!tree.alias(&"u1".into(), waiting), "an id that stands for something keeps to that");
+        assert!(!tree.alias(&"waiting".into(), name));
+        assert!(tree.forget(&"waiting".into()) && tree.forget(&"never heard of".into()));
+        assert_eq!(tree.known(&"waiting".into()), None);
+        assert!(!tree.forget(&"u1".into()) && !tree.forget(&"other".into()), "what is recorded stays known");
+        assert_eq!(tree.find(&"u1".into()), Some(ix));
     }
 }

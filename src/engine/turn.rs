@@ -1,11 +1,13 @@
 //! Turns: the one that runs, and what is kept of those that ended.
 
+use serde::{Deserialize, Serialize};
+
 use super::reading::Vertex;
 use crate::ids::{AgentId, CallId, Millis, NodeId, TurnId};
 use crate::protocol::{Client, Code, Digest};
 
 /// The turn that runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Turn {
     /// Which.
     pub id: TurnId,
@@ -17,6 +19,8 @@ pub struct Turn {
     pub began: Vertex,
     /// What the client offers.
     pub client: Client,
+    /// Whether several submits were merged into it: it isn't one submitter's.
+    pub merged: bool,
     /// Its model call.
     pub call: Option<Call>,
     /// Model calls that it has begun.
@@ -26,7 +30,7 @@ pub struct Turn {
 }
 
 /// A turn's model call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Which.
     pub id: CallId,
@@ -45,8 +49,19 @@ pub struct Call {
 pub struct Known {
     /// What its input held.
     pub digest: Digest,
-    /// How it ended; none: it runs.
+    /// The turn that this is another name of.
+    pub of: Option<TurnId>,
+    /// Whether it asked a model.
+    pub replied: bool,
+    /// How it ended; none: it runs, or waits for another.
     pub end: Option<End>,
+}
+
+impl Known {
+    /// A turn that has done nothing yet, or another name of one.
+    pub(super) fn new(digest: Digest, of: Option<TurnId>) -> Self {
+        Self { digest, of, replied: false, end: None }
+    }
 }
 
 /// How a turn ended.

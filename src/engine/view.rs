@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 
-use super::names::Hasher;
+use super::names::Wanted;
 use super::news::Collector;
 use super::reading::{Ix, Name};
 use super::tree::Tree;
@@ -25,8 +25,8 @@ pub struct View {
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) id: Option<NodeId>,
-    /// Of the id.
-    pub(super) hash: u64,
+    /// The same, made ready.
+    pub(super) wanted: Wanted,
     pub(super) role: Role,
     /// Of a user's message: what it says.
     pub(super) digest: Digest,
@@ -35,11 +35,10 @@ pub(super) struct Key {
 impl View {
     /// Makes `messages` ready.
     pub fn new(messages: Vec<Message>) -> Self {
-        let hasher = Hasher::default();
         let key = |message: &Message| {
             let digest = if message.role == Role::User { message.digest() } else { Digest::default() };
-            let hash = message.id.as_ref().map_or(0, |id| hasher.hash(id));
-            Key { id: message.id.clone(), hash, role: message.role, digest }
+            let wanted = Wanted::new(message.id.as_ref().map_or("", NodeId::as_str));
+            Key { id: message.id.clone(), wanted, role: message.role, digest }
         };
         let keys = messages.iter().map(key).collect();
         Self { messages, keys }
@@ -95,12 +94,29 @@ pub struct Reconciled {
     pub root_branch: bool,
     /// Whether the view was read as messages that follow the head.
     pub appended: bool,
+    /// Whether results stand there that the view doesn't name.
+    pub behind: bool,
 }
 
 /// Reconciles `view` with the tree whose head is `head`.
 pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOptions) -> Result<Reconciled, Refusal> {
+    reconcile_without(tree, head, view, options, |_| false)
+}
+
+/// The same, without ids that have no node and are `given_up`: they name nothing.
+pub(super) fn reconcile_without(
+    tree: &Tree,
+    head: Option<Ix>,
+    view: &View,
+    options: ViewOptions,
+    given_up: impl Fn(&NodeId) -> bool,
+) -> Result<Reconciled, Refusal> {
+    let known = |key: &Key| {
+        let id = key.id.as_ref()?;
+        tree.known_wanted(&key.wanted, id).filter(|&name| tree.named(name).is_some() || !given_up(id))
+    };
     // All at once, so that the processor waits for several at a time.
-    let names: Vec<Option<Name>> = view.keys.iter().map(|key| tree.known_hashed(key.hash, key.id.as_ref()?)).collect();
+    let names: Vec<Option<Name>> = view.keys.iter().map(known).collect();
     let mut walk = Walk::new(tree, head, options.same_id_edit);
     let mut unsure = Unsure::default();
     let mut from = 0;
@@ -122,14 +138,16 @@ pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOption
     let end = view.messages.len();
     let found_nothing = !walk.matched;
     let lost = found_nothing && from < end && !tree.is_empty();
-    let appended = lost && options.partial_view == PartialView::Append && names.iter().all(Option::is_none) && !calls_any(tree, view);
     let answers = answers_open_call(tree, view);
+    let is_new = names.iter().all(Option::is_none) && (answers || !calls_any(tree, view));
+    let appended = lost && options.partial_view == PartialView::Append && is_new;
+    let walk_end = walk.at();
     let under = match (appended, answers) {
         (true, _) => tree.vertex(head),
-        (false, true) => tree.below_results(walk.at(), tree.vertex(head)),
-        (false, false) => walk.at(),
+        (false, true) => tree.below_results(walk_end, tree.vertex(head)),
+        (false, false) => walk_end,
     };
-    let mut news = Collector::new(tree, under, options.same_id_edit, walk.results, walk.ignored, walk.ignored_edits);
+    let mut news = Collector::new(tree, under, options.same_id_edit, &given_up, walk.met);
     for (index, message) in view.messages.iter().enumerate().skip(from) {
         news.take(index, message, view.keys[index].digest, names[index])?;
     }
@@ -146,6 +164,7 @@ pub fn reconcile(tree: &Tree, head: Option<Ix>, view: &View, options: ViewOption
         ignored: news.ignored,
         ignored_edits: news.ignored_edits,
         appended,
+        behind: !appended && under != walk_end,
     })
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 
 use super::meaning::{Meaning, meaning};
+use super::news::Met;
 use super::reading::{EMPTY, Ix, Name, Vertex};
 use super::tree::Tree;
 use super::view::Key;
@@ -14,7 +15,7 @@ use crate::protocol::{Digest, Ignored, Message, Role, SameIdEdit};
 /// The most reader views that a walk keeps.
 const CANDIDATES_MAX: usize = 16;
 /// Up to so many copies of a message are all tried.
-const COPIES_FEW: usize = 16;
+const COPIES_FEW: u32 = 16;
 /// Of more, so many, the newest, are tried at a gap.
 const COPIES_MAX: usize = 256;
 /// The most ids of implied messages that are reported.
@@ -55,10 +56,7 @@ pub(super) struct Walk<'a> {
     late: Vec<Name>,
     /// Whether any message had a place.
     pub(super) matched: bool,
-    /// Results of open calls, by index.
-    pub(super) results: Vec<usize>,
-    pub(super) ignored: Vec<Ignored>,
-    pub(super) ignored_edits: Vec<NodeId>,
+    pub(super) met: Met,
 }
 
 impl<'a> Walk<'a> {
@@ -71,9 +69,7 @@ impl<'a> Walk<'a> {
             gaps: Vec::new(),
             late: Vec::new(),
             matched: false,
-            results: Vec::new(),
-            ignored: Vec::new(),
-            ignored_edits: Vec::new(),
+            met: Met::default(),
         }
     }
 
@@ -86,7 +82,7 @@ impl<'a> Walk<'a> {
     pub(super) fn goes_on(&mut self, key: &Key, known: Option<Name>) -> bool {
         let Some(name) = known else { return false };
         let plain = match key.role {
-            Role::User => self.tree.user_digest(name).is_none_or(|recorded| recorded == key.digest),
+            Role::User => self.tree.user_says(name, key.digest) != Some(false),
             Role::Assistant => true,
             Role::Tool | Role::System | Role::Developer | Role::Reasoning | Role::Activity => false,
         };
@@ -111,18 +107,18 @@ impl<'a> Walk<'a> {
             Meaning::Answer(reply) => {
                 let fit = self.follow(reply);
                 if fit != Fit::Nowhere {
-                    self.results.push(index);
+                    self.met.results.push(index);
                 }
                 fit
             }
             Meaning::Passed(reason) => {
-                self.ignored.extend(reason.map(|reason| Ignored { index, id: message.id.clone(), reason }));
+                self.met.ignored.extend(reason.map(|reason| Ignored { index, id: message.id.clone(), reason }));
                 Fit::Over
             }
             Meaning::New { .. } => Fit::Nowhere,
         };
         if differs && fit != Fit::Nowhere {
-            self.ignored_edits.extend(message.id.clone());
+            self.met.ignored_edits.extend(message.id.clone());
         }
         match fit {
             Fit::Onward if by_id => Step::On,
@@ -137,11 +133,11 @@ impl<'a> Walk<'a> {
             return Fit::Onward;
         }
         let tree = self.tree;
-        let (own, more) = tree.places(name);
-        if own.is_none_or(|place| place == EMPTY) && more.is_empty() {
+        let (own, copies) = tree.places(name);
+        if own.is_none_or(|place| place == EMPTY) && copies == 0 {
             return Fit::Over;
         }
-        let places = self.places(name, own, more);
+        let places = self.places(name, own, copies);
         let readings = tree.readings();
         let mut fits: Vec<Vertex> = places.iter().copied().filter(|&place| self.extends_any(place)).collect();
         let onward = !fits.is_empty();
@@ -165,17 +161,17 @@ impl<'a> Walk<'a> {
 
     /// The places of a name that are tried. Of a message with many copies the one on the head's way and those that come next; when
     /// none of these goes on, the newest.
-    fn places(&self, name: Name, own: Option<Vertex>, more: &[Vertex]) -> Vec<Vertex> {
-        let all = own.into_iter().chain(more.iter().copied()).filter(|&place| place != EMPTY);
-        if more.len() <= COPIES_FEW {
+    fn places(&self, name: Name, own: Option<Vertex>, copies: u32) -> Vec<Vertex> {
+        let all = self.tree.copies(name).chain(own).filter(|&place| place != EMPTY);
+        if copies <= COPIES_FEW {
             return all.collect();
         }
         let readings = self.tree.readings();
         let shown = own.map_or(name, |place| readings.shown(place));
-        let next = self.fits.iter().filter_map(|&at| readings.child(at, shown));
+        let next = self.fits.iter().filter_map(|&at| self.tree.child(at, shown));
         let mut places: Vec<Vertex> = self.tree.place_in(self.head, name).into_iter().chain(next).collect();
         if !places.iter().any(|&place| self.extends_any(place)) {
-            places.extend(all.rev().take(COPIES_MAX));
+            places.extend(all.take(COPIES_MAX));
         }
         places
     }
@@ -219,7 +215,7 @@ impl<'a> Walk<'a> {
             let mut between: Vec<Vertex> = readings.up(readings.above(end, first + taken - 1)).take(taken as usize).collect();
             between.reverse();
             let shown = between.iter().filter(|place| !late.contains(place)).map(|&place| readings.shown(place));
-            ids.extend(shown.take(IMPLIED_MAX - ids.len()).map(|name| self.tree.name_id(name).clone()));
+            ids.extend(shown.take(IMPLIED_MAX - ids.len()).map(|name| self.tree.name_id(name)));
         }
         (ids, count)
     }

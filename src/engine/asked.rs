@@ -1,0 +1,107 @@
+//! The tool calls that replies ask for, and the results that came. May not know where they stand in the tree.
+
+use super::chain::NONE;
+use super::names::{Apart, Names};
+use super::reading::{Ix, Name};
+use super::rows::Rows;
+use super::sheets::Table;
+use crate::ids::ToolCallId;
+
+/// A tool call of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// The reply that asks.
+    pub reply: Ix,
+    /// The result, once recorded.
+    pub result: Option<Ix>,
+    /// Whether a result may still come.
+    pub open: bool,
+}
+
+/// The tool calls of a session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    names: Names,
+    /// By name: the reply, and the result or `NONE`. Replies are added one after another, so that a reply's calls stand together.
+    calls: Rows<[Ix; 2]>,
+    /// Results, in order, and the calls that they answer.
+    answers: Rows<[u32; 2]>,
+    open: Vec<ToolCallId>,
+}
+
+impl Asked {
+    /// A reply asks. A call that was asked for before stays that of its first reply.
+    pub(super) fn ask(&mut self, id: &ToolCallId, reply: Ix, open: bool) {
+        if !self.names.name(id.as_str()).1 {
+            return;
+        }
+        self.calls.push([reply, NONE]);
+        if open {
+            self.open.push(id.clone());
+        }
+    }
+
+    /// A result came. Of several the first one counts.
+    pub(super) fn answer(&mut self, id: &ToolCallId, result: Ix) {
+        let Some(name) = self.names.get(id.as_str()) else { return };
+        let [reply, first] = self.calls.at(name);
+        if first == NONE {
+            self.calls.set(name, [reply, result]);
+        }
+        self.answers.push([result, name]);
+        self.open.retain(|open| open != id);
+    }
+
+    /// What is stored of it in sheets.
+    pub(super) fn tables(&mut self) -> Vec<&mut dyn Table> {
+        let mut tables: Vec<&mut dyn Table> = self.names.tables().into();
+        tables.extend([&mut self.calls as &mut dyn Table, &mut self.answers]);
+        tables
+    }
+
+    /// After other sheets were put in; whether they fit together.
+    pub(super) fn restore(&mut self, open: Vec<ToolCallId>) -> bool {
+        self.names.restore(Apart::default());
+        self.open = open;
+        self.names.len() == self.calls.len()
+    }
+
+    /// No result of an open call comes any more.
+    pub(super) fn seal(&mut self) {
+        self.open.clear();
+    }
+
+    /// Calls whose results may still come.
+    pub(super) fn open(&self) -> &[ToolCallId] {
+        &self.open
+    }
+
+    /// A call.
+    pub(super) fn get(&self, id: &str) -> Option<Called> {
+        self.names.get(id).map(|name| self.named(name))
+    }
+
+    fn named(&self, name: Name) -> Called {
+        let [reply, result] = self.calls.at(name);
+        let is_open = |id: String| self.open.iter().any(|open| open.as_str() == id);
+        let open = result == NONE && !self.open.is_empty() && is_open(self.names.id(name));
+        Called { reply, result: Some(result).filter(|&result| result != NONE), open }
+    }
+
+    /// The call that a result answers.
+    pub(super) fn answered(&self, result: Ix) -> Option<ToolCallId> {
+        self.answer_of(result).map(|name| self.names.id(name).into())
+    }
+
+    fn answer_of(&self, result: Ix) -> Option<Name> {
+        let at = self.answers.partition_point(|[of, _]| of < result);
+        self.answers.get(at).filter(|[of, _]| *of == result).map(|[_, name]| name)
+    }
+
+    /// The calls of the reply that a result belongs to.
+    pub(super) fn beside(&self, result: Ix) -> impl Iterator<Item = Called> + '_ {
+        let reply = self.answer_of(result).map(|name| self.calls.at(name)[0]);
+        let first = reply.map_or(self.calls.len(), |reply| self.calls.partition_point(|[of, _]| of < reply));
+        (first..self.calls.len()).take_while(move |&name| Some(self.calls.at(name)[0]) == reply).map(|name| self.named(name))
+    }
+}

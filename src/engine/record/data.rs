@@ -1,0 +1,323 @@
+//! What each kind of record holds. As JSON it is a record's `data`; fields that say nothing are left out.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::ids::{AgentId, CallId, Millis, NodeId, ToolCallId, TurnId};
+use crate::protocol::{CallError, CancelReason, Client, Code, Digest, Finish, ForkedFrom, Message, NodeKind, Usage};
+
+/// `session.created`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionCreated {
+    /// The agent that it begins with.
+    pub agent_id: AgentId,
+}
+
+/// `session.forked`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionForked {
+    /// The agent that it begins with.
+    pub agent_id: AgentId,
+    /// What it was made from.
+    pub from: ForkedFrom,
+}
+
+/// `session.updated`: what isn't said stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionUpdated {
+    /// A new title; null: none any more.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    pub title: Option<Option<String>>,
+    /// Whether lists leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived: Option<bool>,
+}
+
+/// `message.new`: a message gets its place. The head follows it unless it stands `aside`.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as they are stored")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessageNew {
+    /// Its name, for ever.
+    pub id: NodeId,
+    /// The node before it; none for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<NodeId>,
+    /// What sort of node.
+    #[serde(default, skip_serializing_if = "is_message")]
+    pub kind: NodeKind,
+    /// What it says, without an id; absent in copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Message>,
+    /// Of a copy: the first original.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied_from: Option<NodeId>,
+    /// The id that readers see, when it isn't its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<NodeId>,
+    /// Whether only models see it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub hidden: bool,
+    /// When set: it reads like that node, or (null) like nothing. Else like its parent with itself added.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    pub reads_as: Option<Option<NodeId>>,
+    /// Whether it is the kept part of a cancelled reply.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub partial: bool,
+    /// Whether the head stays where it is.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub aside: bool,
+    /// Of a reply: the call that wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    /// Of an edit that came under a recorded id: that id. Sent again, it names this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edit_of: Option<NodeId>,
+    /// Whether its tool calls wait for nothing any more: it came from elsewhere.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sealed: bool,
+    /// Of a fork's node: every id that named its source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known_as: Vec<NodeId>,
+}
+
+impl MessageNew {
+    /// A message that a client wrote.
+    pub fn plain(id: NodeId, parent: Option<NodeId>, message: Message) -> Self {
+        Self {
+            id,
+            parent,
+            kind: NodeKind::Message,
+            message: Some(Message { id: None, ..message }),
+            copied_from: None,
+            shown: None,
+            hidden: false,
+            reads_as: None,
+            partial: false,
+            aside: false,
+            call_id: None,
+            edit_of: None,
+            sealed: false,
+            known_as: Vec::new(),
+        }
+    }
+
+    /// A copy of the node `original`, which readers see as `shown`.
+    pub fn copy(id: NodeId, parent: Option<NodeId>, original: NodeId, shown: Option<NodeId>) -> Self {
+        Self { message: None, copied_from: Some(original), shown, ..Self::plain(id, parent, Message::empty(crate::protocol::Role::User)) }
+    }
+}
+
+/// `head.moved`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeadMoved {
+    /// There, or nowhere: the empty path.
+    pub to: Option<NodeId>,
+    /// The id of the input that moved it, when that started no turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<TurnId>,
+    /// What that input held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// From now on the name of that node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// `turn.queued`: a submit waits for the running turn. Its messages are safe from here on, and become nodes when it begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnQueued {
+    /// The input's id; its turn's too, unless it joins another.
+    pub turn_id: TurnId,
+    /// The waiting turn that it joins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub into: Option<TurnId>,
+    /// Whose.
+    pub agent_id: AgentId,
+    /// What its input held.
+    pub digest: Digest,
+    /// Whether others may join it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub open: bool,
+    /// What it brings, each with an id; one that is recorded elsewhere without content.
+    pub messages: Vec<Message>,
+    /// Overrides whether a reply is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<bool>,
+    /// What the client offers.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub client: Client,
+}
+
+/// `turn.started`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnStarted {
+    /// Which.
+    pub turn_id: TurnId,
+    /// Whose.
+    pub agent_id: AgentId,
+    /// What its input held: the same id with other content is refused.
+    pub digest: Digest,
+    /// What the client offers.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub client: Client,
+}
+
+/// `turn.joined`: another input became part of the turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnJoined {
+    /// Which.
+    pub turn_id: TurnId,
+    /// The input's id: another name of the turn.
+    pub name: TurnId,
+    /// What its input held.
+    pub digest: Digest,
+    /// What the client offers from now on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub client: Client,
+}
+
+/// `turn.waiting`: it can't go on before a client sends results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnWaiting {
+    /// Which.
+    pub turn_id: TurnId,
+    /// The calls that are open.
+    pub calls: Vec<ToolCallId>,
+}
+
+/// `turn.completed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnCompleted {
+    /// Which.
+    pub turn_id: TurnId,
+}
+
+/// `turn.failed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnFailed {
+    /// Which.
+    pub turn_id: TurnId,
+    /// Why.
+    pub code: Code,
+    /// In words.
+    pub message: String,
+}
+
+/// `turn.cancelled`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnCancelled {
+    /// Which.
+    pub turn_id: TurnId,
+    /// Why; absent: somebody asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<CancelReason>,
+    /// Of one that waited: its messages, which never become nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<NodeId>,
+}
+
+/// `turn.recovered`: its process was lost; another goes on with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnRecovered {
+    /// Which.
+    pub turn_id: TurnId,
+    /// How often that happened to it.
+    pub attempt: u32,
+}
+
+/// `llm.call.started`: an attempt of a model call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallStarted {
+    /// Of which turn.
+    pub turn_id: TurnId,
+    /// Which call.
+    pub call_id: CallId,
+    /// From 1.
+    pub attempt: u32,
+    /// The id that the reply will have.
+    pub reply_id: NodeId,
+    /// Whether no UI may see it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub hidden: bool,
+}
+
+/// `llm.call.completed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallCompleted {
+    /// Which call.
+    pub call_id: CallId,
+    /// Whether no UI may see it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub hidden: bool,
+    /// Why the model stopped.
+    pub finish: Finish,
+    /// As reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// `llm.call.failed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallFailed {
+    /// Which call.
+    pub call_id: CallId,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Whether no UI may see it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub hidden: bool,
+    /// Why.
+    pub error: CallError,
+    /// When the next attempt starts; none: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Millis>,
+}
+
+/// `call.voided`: given up; an answer that comes later changes nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallVoided {
+    /// Which call.
+    pub call_id: CallId,
+    /// Whether no UI may see it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub hidden: bool,
+}
+
+/// A record of a later version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unknown {
+    /// Its type.
+    pub kind: String,
+    /// Whether a session that holds it can't be served without understanding it.
+    pub must_understand: bool,
+    /// The record as it was stored.
+    pub stored: Vec<u8>,
+}
+
+impl MessageNew {
+    /// The id under which readers see it, when they do as a message of its own.
+    pub fn shown_id(&self) -> Option<&NodeId> {
+        if self.hidden || self.reads_as.is_some() || self.kind == NodeKind::Epoch {
+            return None;
+        }
+        Some(self.shown.as_ref().unwrap_or(&self.id))
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
+fn is_message(kind: &NodeKind) -> bool {
+    *kind == NodeKind::Message
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn is_default(client: &Client) -> bool {
+    *client == Client::default()
+}
+
+#[expect(clippy::option_option, reason = "absent and null are different")]
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
