@@ -4,6 +4,7 @@ mod appends;
 mod listings;
 mod races;
 mod reads;
+mod snapshots;
 
 use std::sync::Arc;
 
@@ -31,9 +32,16 @@ pub async fn run_all(mut make: impl FnMut() -> Arc<dyn Store>) {
     listings::sessions_in_pages(&*make()).await;
     listings::headers_are_the_last_ones(&*make()).await;
     listings::outstanding_follows_headers(&*make()).await;
+    listings::archived_are_listed_apart(&*make()).await;
     listings::erased_is_gone(&*make()).await;
+    listings::tombstones_refuse_until_their_end(&*make()).await;
+    listings::tombstones_are_replaced_and_forgotten(&*make()).await;
     listings::tenants_never_touch(&*make()).await;
     listings::ready_when_open(&*make()).await;
+    snapshots::kept_until_the_next(&*make()).await;
+    snapshots::not_kept_where_it_does_not_fit(&*make()).await;
+    snapshots::large_ones_are_whole(&*make()).await;
+    snapshots::gone_with_its_log(&*make()).await;
     races::one_appender_wins_each_position(make()).await;
     races::the_same_append_lands_once(make()).await;
     races::sessions_grow_side_by_side(make()).await;

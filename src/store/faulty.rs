@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{Semaphore, watch};
 
-use super::{Append, Error, Listed, Outcome, Pending, Position, Store};
-use crate::ids::{SessionId, SessionKey, Tenant};
+use super::{Append, Error, Listed, Outcome, Pending, Position, Save, Snapshot, Store, Tombstone};
+use crate::ids::{Millis, SessionId, SessionKey, Tenant};
 
 /// What happens to one append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Faulty {
     down: AtomicBool,
     appends: AtomicU64,
     reads: AtomicU64,
+    saves: AtomicU64,
+    saving: AtomicBool,
     hanging: watch::Sender<u64>,
     released: Semaphore,
 }
@@ -48,6 +50,8 @@ impl Faulty {
             down: AtomicBool::new(false),
             appends: AtomicU64::new(0),
             reads: AtomicU64::new(0),
+            saves: AtomicU64::new(0),
+            saving: AtomicBool::new(true),
             hanging: watch::Sender::new(0),
             released: Semaphore::new(0),
         }
@@ -71,6 +75,16 @@ impl Faulty {
     /// Reads of records asked for so far.
     pub fn reads(&self) -> u64 {
         self.reads.load(Ordering::SeqCst)
+    }
+
+    /// While it isn't saving, snapshots are answered `Unavailable` and not kept.
+    pub fn set_saving(&self, saving: bool) {
+        self.saving.store(saving, Ordering::SeqCst);
+    }
+
+    /// Snapshots that were kept.
+    pub fn saves(&self) -> u64 {
+        self.saves.load(Ordering::SeqCst)
     }
 
     /// Lets one append go on that hangs, or that will.
@@ -157,6 +171,25 @@ impl Store for Faulty {
         })
     }
 
+    fn snapshot<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Option<Snapshot>, Error>> {
+        Box::pin(async move {
+            self.check_up("reading a snapshot")?;
+            self.inner.snapshot(key).await
+        })
+    }
+
+    fn save<'a>(&'a self, key: &'a SessionKey, save: Save) -> Pending<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            self.check_up("keeping a snapshot")?;
+            if !self.saving.load(Ordering::SeqCst) {
+                return Err(unavailable("keeping a snapshot"));
+            }
+            let kept = self.inner.save(key, save).await?;
+            self.saves.fetch_add(u64::from(kept), Ordering::SeqCst);
+            Ok(kept)
+        })
+    }
+
     fn position<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Position, Error>> {
         Box::pin(async move {
             self.check_up("looking where a log ends")?;
@@ -164,10 +197,16 @@ impl Store for Faulty {
         })
     }
 
-    fn sessions<'a>(&'a self, tenant: &'a Tenant, after: Option<&'a SessionId>, limit: usize) -> Pending<'a, Result<Vec<Listed>, Error>> {
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a Tenant,
+        after: Option<&'a SessionId>,
+        limit: usize,
+        archived: Option<bool>,
+    ) -> Pending<'a, Result<Vec<Listed>, Error>> {
         Box::pin(async move {
             self.check_up("listing sessions")?;
-            self.inner.sessions(tenant, after, limit).await
+            self.inner.sessions(tenant, after, limit, archived).await
         })
     }
 
@@ -178,10 +217,17 @@ impl Store for Faulty {
         })
     }
 
-    fn erase<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<(), Error>> {
+    fn erase<'a>(&'a self, key: &'a SessionKey, tombstone: Tombstone) -> Pending<'a, Result<(), Error>> {
         Box::pin(async move {
             self.check_up("erasing")?;
-            self.inner.erase(key).await
+            self.inner.erase(key, tombstone).await
+        })
+    }
+
+    fn erased<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Option<Millis>, Error>> {
+        Box::pin(async move {
+            self.check_up("looking whether a log was erased")?;
+            self.inner.erased(key).await
         })
     }
 

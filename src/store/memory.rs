@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::{Append, Error, Header, Listed, Outcome, Pending, Position, Store};
-use crate::ids::{SessionId, SessionKey, Tenant};
+use super::{Append, Error, Header, Listed, Outcome, Pending, Position, Save, Snapshot, Store, Tombstone};
+use crate::ids::{Millis, SessionId, SessionKey, Tenant};
 
 /// The most bytes of records that [`Memory::new`] holds.
 pub const BYTES_MAX: usize = 1 << 30;
@@ -22,6 +22,8 @@ pub struct Memory {
 #[derive(Debug, Default)]
 struct Logs {
     sessions: BTreeMap<SessionKey, Log>,
+    /// Until when no new log may begin.
+    tombstones: BTreeMap<SessionKey, Millis>,
     bytes: usize,
 }
 
@@ -30,6 +32,19 @@ struct Log {
     records: Vec<Bytes>,
     position: Position,
     header: Header,
+    snapshot: Option<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    at: Position,
+    sheets: BTreeMap<u32, Bytes>,
+}
+
+impl Log {
+    fn bytes(&self) -> usize {
+        self.records.iter().chain(self.snapshot.iter().flat_map(|kept| kept.sheets.values())).map(Bytes::len).sum()
+    }
 }
 
 impl Default for Memory {
@@ -44,7 +59,7 @@ impl Memory {
         Self::bounded(BYTES_MAX)
     }
 
-    /// An empty store whose records have at most `bytes_max` bytes together; it answers `Full` beyond.
+    /// An empty store whose records and snapshots have at most `bytes_max` bytes together; it answers `Full` beyond.
     pub fn bounded(bytes_max: usize) -> Self {
         Self { logs: Mutex::default(), bytes_max }
     }
@@ -64,17 +79,46 @@ impl Logs {
         if position != append.expected {
             return Ok(Outcome::Conflict(position));
         }
+        if let Some(&until) = self.tombstones.get(key)
+            && append.at < until
+        {
+            return Ok(Outcome::Erased { until });
+        }
         let bytes = append.records.iter().map(Bytes::len).fold(self.bytes, usize::saturating_add);
         if bytes > bytes_max {
             let source = format!("{bytes} bytes where {bytes_max} are allowed").into();
             return Err(Error::Full { doing: format!("appending to session {key}"), source });
         }
         self.bytes = bytes;
+        self.tombstones.remove(key);
         let log = self.sessions.entry(key.clone()).or_default();
         log.records.extend(append.records);
         log.position = append.end;
         log.header = append.header;
         Ok(Outcome::Appended)
+    }
+
+    fn snapshot(&self, key: &SessionKey) -> Option<Snapshot> {
+        let log = self.sessions.get(key)?;
+        let kept = log.snapshot.as_ref().filter(|kept| kept.at.is_on_log(log.position))?;
+        Some(Snapshot { at: kept.at, sheets: kept.sheets.iter().map(|(&number, bytes)| (number, bytes.clone())).collect() })
+    }
+
+    fn save(&mut self, key: &SessionKey, save: Save, bytes_max: usize) -> bool {
+        let Some(log) = self.sessions.get_mut(key).filter(|log| save.at.is_on_log(log.position)) else { return false };
+        if save.onto.is_some() && log.snapshot.as_ref().map(|kept| kept.at) != save.onto {
+            return false;
+        }
+        let others = self.bytes - log.bytes();
+        let before = log.snapshot.take().filter(|_| save.onto.is_some());
+        let mut sheets = before.map(|kept| kept.sheets).unwrap_or_default();
+        sheets.extend(save.sheets);
+        log.snapshot = Some(Kept { at: save.at, sheets });
+        if others + log.bytes() > bytes_max {
+            log.snapshot = None;
+        }
+        self.bytes = others + log.bytes();
+        log.snapshot.is_some()
     }
 
     fn position(&self, key: &SessionKey) -> Position {
@@ -97,7 +141,7 @@ impl Logs {
         seqs.iter().map(|seq| find(seq).cloned().ok_or_else(|| missing(seq))).collect()
     }
 
-    fn sessions(&self, tenant: &Tenant, after: Option<&SessionId>, limit: usize) -> Vec<Listed> {
+    fn sessions(&self, tenant: &Tenant, after: Option<&SessionId>, limit: usize, archived: Option<bool>) -> Vec<Listed> {
         let start = |session: SessionId| SessionKey { tenant: tenant.clone(), session };
         let from = after.map_or_else(|| Bound::Included(start("".into())), |after| Bound::Excluded(start(after.clone())));
         let list = |(key, log): (&SessionKey, &Log)| Listed {
@@ -105,17 +149,21 @@ impl Logs {
             session: key.session.clone(),
             header: log.header.clone(),
         };
-        self.sessions.range((from, Bound::Unbounded)).take_while(|(key, _)| key.tenant == *tenant).take(limit).map(list).collect()
+        let own = self.sessions.range((from, Bound::Unbounded)).take_while(|(key, _)| key.tenant == *tenant);
+        let asked = own.filter(|(_, log)| archived.is_none_or(|archived| log.header.archived == archived));
+        asked.take(limit).map(list).collect()
     }
 
     fn outstanding(&self) -> Vec<SessionKey> {
         self.sessions.iter().filter(|(_, log)| log.header.outstanding).map(|(key, _)| key.clone()).collect()
     }
 
-    fn erase(&mut self, key: &SessionKey) {
+    fn erase(&mut self, key: &SessionKey, tombstone: Tombstone) {
         if let Some(log) = self.sessions.remove(key) {
-            self.bytes -= log.records.iter().map(Bytes::len).sum::<usize>();
+            self.bytes -= log.bytes();
         }
+        self.tombstones.retain(|_, until| *until > tombstone.at);
+        self.tombstones.insert(key.clone(), tombstone.until);
     }
 }
 
@@ -132,23 +180,41 @@ impl Store for Memory {
         Box::pin(async move { self.logs().pick(key, seqs) })
     }
 
+    fn snapshot<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Option<Snapshot>, Error>> {
+        Box::pin(async move { Ok(self.logs().snapshot(key)) })
+    }
+
+    fn save<'a>(&'a self, key: &'a SessionKey, save: Save) -> Pending<'a, Result<bool, Error>> {
+        Box::pin(async move { Ok(self.logs().save(key, save, self.bytes_max)) })
+    }
+
     fn position<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Position, Error>> {
         Box::pin(async move { Ok(self.logs().position(key)) })
     }
 
-    fn sessions<'a>(&'a self, tenant: &'a Tenant, after: Option<&'a SessionId>, limit: usize) -> Pending<'a, Result<Vec<Listed>, Error>> {
-        Box::pin(async move { Ok(self.logs().sessions(tenant, after, limit)) })
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a Tenant,
+        after: Option<&'a SessionId>,
+        limit: usize,
+        archived: Option<bool>,
+    ) -> Pending<'a, Result<Vec<Listed>, Error>> {
+        Box::pin(async move { Ok(self.logs().sessions(tenant, after, limit, archived)) })
     }
 
     fn outstanding(&self) -> Pending<'_, Result<Vec<SessionKey>, Error>> {
         Box::pin(async move { Ok(self.logs().outstanding()) })
     }
 
-    fn erase<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<(), Error>> {
+    fn erase<'a>(&'a self, key: &'a SessionKey, tombstone: Tombstone) -> Pending<'a, Result<(), Error>> {
         Box::pin(async move {
-            self.logs().erase(key);
+            self.logs().erase(key, tombstone);
             Ok(())
         })
+    }
+
+    fn erased<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Option<Millis>, Error>> {
+        Box::pin(async move { Ok(self.logs().tombstones.get(key).copied()) })
     }
 
     fn ready(&self) -> Pending<'_, Result<(), Error>> {
@@ -177,8 +243,24 @@ mod tests {
         let more = Append::new(first.end, vec![Bytes::from_static(b"12345"), Bytes::from_static(b"6")], Header::default());
         assert!(matches!(store.append(&key, more).await, Err(Error::Full { .. })));
         assert_eq!(store.read(&key, 1, 10).await.unwrap(), first.records);
-        store.erase(&key).await.unwrap();
+        store.erase(&key, Tombstone { at: 0, until: 0 }).await.unwrap();
         let again = Append::new(Position::default(), vec![Bytes::from_static(b"1234567890")], Header::default());
         assert_eq!(store.append(&key, again).await.unwrap(), Outcome::Appended);
+    }
+    #[tokio::test]
+    async fn a_snapshot_without_room_is_not_kept() {
+        let store = Memory::bounded(10);
+        let key = SessionKey { tenant: "tenant".into(), session: "session".into() };
+        let first = Append::new(Position::default(), vec![Bytes::from_static(b"12345")], Header::default());
+        store.append(&key, first.clone()).await.unwrap();
+        let save = |onto, bytes| Save { at: first.end, onto, sheets: vec![(1, Bytes::from_static(bytes))] };
+        assert!(store.save(&key, save(None, b"1234")).await.unwrap());
+        assert!(!store.save(&key, save(Some(first.end), b"123456")).await.unwrap());
+        assert_eq!(store.snapshot(&key).await.unwrap(), None, "the one before is gone");
+        let more = Append::new(first.end, vec![Bytes::from_static(b"67890")], Header::default());
+        assert_eq!(store.append(&key, more).await.unwrap(), Outcome::Appended);
+        store.erase(&key, Tombstone { at: 0, until: 0 }).await.unwrap();
+        store.append(&key, first.clone()).await.unwrap();
+        assert!(store.save(&key, save(None, b"12345")).await.unwrap());
     }
 }

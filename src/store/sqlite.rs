@@ -9,6 +9,7 @@ mod killed;
 mod place;
 mod reader;
 mod schema;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -21,10 +22,11 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use self::place::Place;
+use self::snapshots::Portion;
 use self::threads::Threads;
 use self::writer::{Job, Work};
-use super::{Append, Error, Listed, Outcome, Pending, Position, Store};
-use crate::ids::{SessionId, SessionKey, Tenant};
+use super::{Append, Error, Listed, Outcome, Pending, Position, Save, Snapshot, Store, Tombstone};
+use crate::ids::{Millis, SessionId, SessionKey, Tenant};
 
 /// Threads that read, each with a connection.
 const READERS: usize = 3;
@@ -106,23 +108,52 @@ impl Store for Sqlite {
         Box::pin(self.query(move || format!("reading session {named}"), move |connection| reader::pick(connection, &key, &seqs)))
     }
 
+    fn snapshot<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Option<Snapshot>, Error>> {
+        let (named, key) = (key.clone(), key.clone());
+        let doing = move || format!("reading the snapshot of session {named}");
+        Box::pin(self.query(doing, move |connection| snapshots::read(connection, &key)))
+    }
+
+    fn save<'a>(&'a self, key: &'a SessionKey, save: Save) -> Pending<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            for portion in Portion::all(save) {
+                if self.write(Work::Save(key.clone(), portion)).await? != Outcome::Appended {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+
     fn position<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Position, Error>> {
         let (named, key) = (key.clone(), key.clone());
         Box::pin(self.query(move || format!("looking where session {named} ends"), move |connection| reader::position(connection, &key)))
     }
 
-    fn sessions<'a>(&'a self, tenant: &'a Tenant, after: Option<&'a SessionId>, limit: usize) -> Pending<'a, Result<Vec<Listed>, Error>> {
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a Tenant,
+        after: Option<&'a SessionId>,
+        limit: usize,
+        archived: Option<bool>,
+    ) -> Pending<'a, Result<Vec<Listed>, Error>> {
         let (named, tenant, after) = (tenant.clone(), tenant.clone(), after.cloned());
         let doing = move || format!("listing the sessions of tenant {named}");
-        Box::pin(self.query(doing, move |connection| reader::sessions(connection, &tenant, after.as_ref(), limit)))
+        Box::pin(self.query(doing, move |connection| reader::sessions(connection, &tenant, after.as_ref(), limit, archived)))
     }
 
     fn outstanding(&self) -> Pending<'_, Result<Vec<SessionKey>, Error>> {
         Box::pin(self.query(|| "listing sessions with something to be done".to_owned(), reader::outstanding))
     }
 
-    fn erase<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<(), Error>> {
-        Box::pin(async move { self.write(Work::Erase(key.clone())).await.map(|_| ()) })
+    fn erase<'a>(&'a self, key: &'a SessionKey, tombstone: Tombstone) -> Pending<'a, Result<(), Error>> {
+        Box::pin(async move { self.write(Work::Erase(key.clone(), tombstone)).await.map(|_| ()) })
+    }
+
+    fn erased<'a>(&'a self, key: &'a SessionKey) -> Pending<'a, Result<Option<Millis>, Error>> {
+        let (named, key) = (key.clone(), key.clone());
+        let doing = move || format!("looking whether session {named} was erased");
+        Box::pin(self.query(doing, move |connection| Ok(erase::erased(connection, &key)?)))
     }
 
     fn ready(&self) -> Pending<'_, Result<(), Error>> {

@@ -85,11 +85,11 @@ pub(super) async fn any_bytes_are_kept(store: &dyn Store) {
     let key = key("tenant\0 ü 🦀", "ses'sion\0\"%_/;--");
     let every: Vec<u8> = (0..=255).collect();
     let records: [&[u8]; 5] = [b"", b"\0", b"\xff\xfe\x00\xc3\x28", &every, b"{\"text\":\"\\ud800\"}\r\n"];
-    let header = Header { title: Some("a title\0 \u{202e}'\"🦀".to_owned()), updated: u64::MAX, outstanding: true };
+    let header = Header { title: Some("a title\0 \u{202e}'\"🦀".to_owned()), updated: u64::MAX, outstanding: true, archived: true };
     let append = Append { header: header.clone(), ..append(Position::default(), &records) };
     assert_eq!(store.append(&key, append).await.unwrap(), Outcome::Appended);
     assert_log(store, &key, &records).await;
-    let listed = store.sessions(&key.tenant, None, 10).await.unwrap();
+    let listed = store.sessions(&key.tenant, None, 10, None).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!((&listed[0].tenant, &listed[0].session, &listed[0].header), (&key.tenant, &key.session, &header));
     assert_eq!(store.outstanding().await.unwrap(), [key]);

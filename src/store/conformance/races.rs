@@ -46,6 +46,7 @@ async fn win(store: Arc<dyn Store>, appender: usize) -> Vec<u64> {
                 position
             }
             Outcome::Duplicate => panic!("nobody else appends these records"),
+            Outcome::Erased { .. } => panic!("nobody erases it"),
         };
     }
     won

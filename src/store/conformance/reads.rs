@@ -11,7 +11,7 @@ pub(super) async fn no_log_is_empty(store: &dyn Store) {
     assert_eq!(store.position(&key).await.unwrap(), Position::default());
     assert!(store.pick(&key, &[]).await.unwrap().is_empty());
     assert!(matches!(store.pick(&key, &[1]).await, Err(Error::Corrupt { .. })));
-    assert!(store.sessions(&key.tenant, None, 10).await.unwrap().is_empty());
+    assert!(store.sessions(&key.tenant, None, 10, None).await.unwrap().is_empty());
     assert!(store.outstanding().await.unwrap().is_empty());
 }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 
 use super::place::Place;
 use super::threads::Threads;
@@ -113,21 +113,31 @@ pub(super) fn position(connection: &Connection, key: &SessionKey) -> Result<Posi
     Ok(find(connection, key)?.map_or_else(Position::default, |(_, position)| position))
 }
 
-pub(super) fn sessions(connection: &Connection, tenant: &Tenant, after: Option<&SessionId>, limit: usize) -> Result<Vec<Listed>, Wrong> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+/// The sessions after `after`; an index holds them in their order, and those that are archived or aren't in theirs.
+pub(super) fn sessions(
+    connection: &Connection,
+    tenant: &Tenant,
+    after: Option<&SessionId>,
+    limit: usize,
+    archived: Option<bool>,
+) -> Result<Vec<Listed>, Wrong> {
     let list = |row: &Row<'_>| {
-        let header = Header { title: row.get(1)?, updated: row.get::<_, i64>(2)?.cast_unsigned(), outstanding: row.get(3)? };
+        let updated = row.get::<_, i64>(2)?.cast_unsigned();
+        let header = Header { title: row.get(1)?, updated, outstanding: row.get(3)?, archived: row.get(4)? };
         Ok(Listed { tenant: tenant.clone(), session: row.get::<_, String>(0)?.into(), header })
     };
-    let fields = "SELECT session, title, updated, outstanding FROM sessions";
-    let listed = if let Some(after) = after {
-        let text = format!("{fields} WHERE tenant = ?1 AND session > ?2 ORDER BY session LIMIT ?3");
-        connection.prepare_cached(&text)?.query_map((tenant.as_str(), after.as_str(), limit), list)?.collect()
-    } else {
-        let text = format!("{fields} WHERE tenant = ?1 ORDER BY session LIMIT ?2");
-        connection.prepare_cached(&text)?.query_map((tenant.as_str(), limit), list)?.collect::<rusqlite::Result<_>>()
-    };
-    Ok(listed?)
+    let after_is = if after.is_some() { " AND session > :after" } else { "" };
+    let archived_is = if archived.is_some() { " AND archived = :archived" } else { "" };
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT session, title, updated, outstanding, archived FROM sessions \
+         WHERE tenant = :tenant{after_is}{archived_is} ORDER BY session LIMIT :limit"
+    ))?;
+    let (tenant_text, limit) = (tenant.as_str(), i64::try_from(limit).unwrap_or(i64::MAX));
+    let mut named: Vec<(&str, &dyn ToSql)> = vec![(":tenant", &tenant_text), (":limit", &limit)];
+    let after = after.map(SessionId::as_str);
+    named.extend(after.iter().map(|after| (":after", after as &dyn ToSql)));
+    named.extend(archived.iter().map(|archived| (":archived", archived as &dyn ToSql)));
+    Ok(select.query_map(&named[..], list)?.collect::<rusqlite::Result<_>>()?)
 }
 
 pub(super) fn outstanding(connection: &Connection) -> Result<Vec<SessionKey>, Wrong> {

@@ -15,8 +15,10 @@ pub(super) const APPLICATION_ID: i32 = 0x4857_4452;
 ///
 /// Records are shaped for appending: they lie in the order in which they came, and the index over them has small numbers. With
 /// a session's name in the key, appends were 17 times slower. A session's number is never given again: leftovers are the numbers
-/// of erased sessions whose records are still to be removed.
-const STEPS: [&str; 1] = ["
+/// of erased sessions whose records are still to be removed. Tombstones keep the names of erased sessions for a while.
+/// Snapshots are a cache: without them, all is there.
+const STEPS: [&str; 3] = [
+    "
     CREATE TABLE sessions (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         tenant TEXT NOT NULL,
@@ -39,10 +41,36 @@ const STEPS: [&str; 1] = ["
     CREATE TABLE leftovers (
         session INTEGER PRIMARY KEY
     ) STRICT;
-"];
+    ",
+    "
+    ALTER TABLE sessions ADD COLUMN archived INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX sessions_archived ON sessions (tenant, archived, session);
+    CREATE TABLE tombstones (
+        tenant TEXT NOT NULL,
+        session TEXT NOT NULL,
+        until INTEGER NOT NULL,
+        PRIMARY KEY (tenant, session)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tombstones_until ON tombstones (until);
+    ",
+    "
+    CREATE TABLE snapshots (
+        session INTEGER PRIMARY KEY,
+        seq INTEGER NOT NULL,
+        tip BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE sheets (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        sheet INTEGER NOT NULL,
+        bytes BLOB NOT NULL,
+        UNIQUE (session, sheet)
+    ) STRICT;
+    ",
+];
 
 /// The format that this version of Headwater writes.
-pub(super) const FORMAT: i32 = 1;
+pub(super) const FORMAT: i32 = 3;
 
 const _: () = assert!(STEPS.len() == FORMAT as usize);
 

@@ -72,6 +72,35 @@ async fn everything_is_there_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_snapshot_is_there_after_a_restart() {
+    let directory = filled(10).await;
+    let store = open(directory.path()).unwrap();
+    let at = store.position(&key("session")).await.unwrap();
+    let sheets: Vec<_> = (0..100).map(|number| (number, Bytes::from(vec![u8::try_from(number).unwrap(); 10_000]))).collect();
+    assert!(store.save(&key("session"), Save { at, onto: None, sheets: sheets.clone() }).await.unwrap());
+    drop(store);
+    let store = open(directory.path()).unwrap();
+    assert_eq!(store.snapshot(&key("session")).await.unwrap(), Some(Snapshot { at, sheets }));
+}
+
+#[tokio::test]
+async fn a_snapshot_that_was_cut_off_is_none() {
+    let directory = filled(10).await;
+    let store = open(directory.path()).unwrap();
+    let at = store.position(&key("session")).await.unwrap();
+    let save = |fill: u8| Save { at, onto: None, sheets: (0..40).map(|number| (number, Bytes::from(vec![fill; 20_000]))).collect() };
+    assert!(store.save(&key("session"), save(1)).await.unwrap());
+    let mut portions = Portion::all(save(2)).into_iter();
+    assert!(portions.len() > 2, "it takes several steps");
+    store.write(Work::Save(key("session"), portions.next().unwrap())).await.unwrap();
+    drop(store);
+    let store = open(directory.path()).unwrap();
+    assert_eq!(store.snapshot(&key("session")).await.unwrap(), None);
+    assert!(store.save(&key("session"), save(3)).await.unwrap());
+    assert_eq!(store.snapshot(&key("session")).await.unwrap().unwrap().sheets, save(3).sheets);
+}
+
+#[tokio::test]
 async fn a_closed_store_is_one_file_and_its_lock() {
     let directory = filled(10).await;
     let mut names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -89,7 +118,7 @@ async fn dropping_the_store_finishes_what_was_asked() {
     let _ = tokio::time::timeout(Duration::ZERO, appends).await;
     drop(store);
     let store = open(directory.path()).unwrap();
-    assert_eq!(store.sessions(&"tenant".into(), None, 1_000).await.unwrap().len(), keys.len());
+    assert_eq!(store.sessions(&"tenant".into(), None, 1_000, None).await.unwrap().len(), keys.len());
 }
 
 #[tokio::test]

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use tokio::sync::mpsc;
 
-use super::erase::{erase, sweep};
+use super::erase::{erase, erased, forget, sweep};
 use super::failure;
 use super::place::Place;
+use super::snapshots::Portion;
 use super::threads::{Answer, Threads};
 use crate::ids::SessionKey;
-use crate::store::{Append, Error, Outcome, Position};
+use crate::store::{Append, Error, Outcome, Position, Tombstone};
 
 /// The most jobs in a group.
 const GROUP_JOBS: usize = 64;
@@ -26,10 +27,11 @@ pub(super) struct Job {
     pub(super) answer: Answer<Outcome>,
 }
 
-/// What is to be written. All but appends end as `Appended`.
+/// What is to be written. All but appends and snapshots end as `Appended`.
 pub(super) enum Work {
     Append(SessionKey, Append),
-    Erase(SessionKey),
+    Save(SessionKey, Portion),
+    Erase(SessionKey, Tombstone),
     /// Only shows that writing is possible.
     Nothing,
 }
@@ -39,7 +41,8 @@ impl Work {
     pub(super) fn doing(&self) -> impl Fn() -> String + Send + 'static {
         let (verb, key) = match self {
             Self::Append(key, _) => ("appending to session", Some(key.clone())),
-            Self::Erase(key) => ("erasing session", Some(key.clone())),
+            Self::Save(key, _) => ("keeping a snapshot of session", Some(key.clone())),
+            Self::Erase(key, _) => ("erasing session", Some(key.clone())),
             Self::Nothing => ("looking whether it writes", None),
         };
         move || key.as_ref().map_or_else(|| verb.to_owned(), |key| format!("{verb} {key}"))
@@ -48,14 +51,16 @@ impl Work {
     fn bytes(&self) -> usize {
         match self {
             Self::Append(_, append) => append.records.iter().map(Bytes::len).sum(),
-            Self::Erase(_) | Self::Nothing => 0,
+            Self::Save(_, portion) => portion.bytes(),
+            Self::Erase(..) | Self::Nothing => 0,
         }
     }
 
     fn carry_out(&self, transaction: &Transaction<'_>) -> rusqlite::Result<Outcome> {
         match self {
             Self::Append(key, append) => add(transaction, key, append),
-            Self::Erase(key) => erase(transaction, key).map(|()| Outcome::Appended),
+            Self::Save(key, portion) => portion.write(transaction, key),
+            Self::Erase(key, tombstone) => erase(transaction, key, *tombstone).map(|()| Outcome::Appended),
             Self::Nothing => Ok(Outcome::Appended),
         }
     }
@@ -140,7 +145,7 @@ impl Writer {
     /// Answers each job; it doesn't matter whether somebody still listens.
     fn answer(&mut self, jobs: Vec<Job>, outcomes: Vec<Outcome>) {
         for (job, outcome) in jobs.into_iter().zip(outcomes) {
-            self.leftovers |= matches!(job.work, Work::Erase(_));
+            self.leftovers |= matches!(job.work, Work::Erase(..));
             let _ = job.answer.send(Ok(outcome));
         }
     }
@@ -181,7 +186,11 @@ fn add(transaction: &Transaction<'_>, key: &SessionKey, append: &Append) -> rusq
     }
     let id = match found {
         Some((id, _)) => move_end(transaction, id, append).map(|()| id)?,
-        None => create(transaction, key, append)?,
+        None => match erased(transaction, key)? {
+            Some(until) if append.at < until => return Ok(Outcome::Erased { until }),
+            Some(_) => forget(transaction, key).and_then(|()| create(transaction, key, append))?,
+            None => create(transaction, key, append)?,
+        },
     };
     let mut insert = transaction.prepare_cached("INSERT INTO records (session, seq, bytes) VALUES (?1, ?2, ?3)")?;
     for (seq, record) in (position.seq.cast_signed() + 1..).zip(&append.records) {
@@ -203,7 +212,7 @@ pub(super) fn find(connection: &Connection, key: &SessionKey) -> rusqlite::Resul
 
 fn create(transaction: &Transaction<'_>, key: &SessionKey, append: &Append) -> rusqlite::Result<i64> {
     let mut create = transaction.prepare_cached(
-        "INSERT INTO sessions (tenant, session, seq, tip, title, updated, outstanding) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO sessions (tenant, session, seq, tip, title, updated, outstanding, archived) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
     let (end, header) = (&append.end, &append.header);
     create.insert((
@@ -214,13 +223,16 @@ fn create(transaction: &Transaction<'_>, key: &SessionKey, append: &Append) -> r
         &header.title,
         header.updated.cast_signed(),
         header.outstanding,
+        header.archived,
     ))
 }
 
 fn move_end(transaction: &Transaction<'_>, id: i64, append: &Append) -> rusqlite::Result<()> {
-    let mut update =
-        transaction.prepare_cached("UPDATE sessions SET seq = ?2, tip = ?3, title = ?4, updated = ?5, outstanding = ?6 WHERE id = ?1")?;
+    let mut update = transaction.prepare_cached(
+        "UPDATE sessions SET seq = ?2, tip = ?3, title = ?4, updated = ?5, outstanding = ?6, archived = ?7 WHERE id = ?1",
+    )?;
     let (end, header) = (&append.end, &append.header);
-    update.execute((id, end.seq.cast_signed(), end.tip, &header.title, header.updated.cast_signed(), header.outstanding))?;
+    let updated = header.updated.cast_signed();
+    update.execute((id, end.seq.cast_signed(), end.tip, &header.title, updated, header.outstanding, header.archived))?;
     Ok(())
 }

@@ -53,7 +53,7 @@ async fn pages_that_were_overwritten() {
     let store = open(directory.path()).unwrap();
     assert_damaged(directory.path(), &store.read(&key("session"), 1, 100).await.unwrap_err());
     assert_damaged(directory.path(), &store.position(&key("session")).await.unwrap_err());
-    assert_damaged(directory.path(), &store.sessions(&"tenant".into(), None, 10).await.unwrap_err());
+    assert_damaged(directory.path(), &store.sessions(&"tenant".into(), None, 10, None).await.unwrap_err());
     let refused = store.append(&key("session"), append(Position::default(), "record")).await.unwrap_err();
     assert_damaged(directory.path(), &refused);
 }
