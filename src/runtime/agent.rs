@@ -1,8 +1,9 @@
 //! What `[agent.<id>]` says.
 
-use serde::Deserialize;
+use serde::de::{Error as _, IntoDeserializer, value::StrDeserializer};
+use serde::{Deserialize, Deserializer};
 
-use crate::protocol::{PartialView, SameIdEdit};
+use crate::protocol::{OnBusy, PartialView, SameIdEdit};
 
 /// `[agent.<id>]`.
 #[derive(Clone, Debug, Deserialize)]
@@ -18,7 +19,11 @@ pub struct AgentOptions {
     /// A known user id with other content.
     #[serde(default)]
     pub same_id_edit: SameIdEdit,
-    /// What happens to a turn whose submitter went away; by transport when absent: `cancel` for a POST, `continue` for a WebSocket.
+    /// What becomes of a submit when a turn is there already, for front ends that can't say.
+    #[serde(default, deserialize_with = "on_busy")]
+    pub on_busy: OnBusy,
+    /// What happens to a turn whose submitter went away; when absent: `cancel` for a POST of AG-UI, `continue` for a WebSocket and for
+    /// native inputs.
     pub on_disconnect: Option<OnDisconnect>,
 }
 
@@ -30,4 +35,14 @@ pub enum OnDisconnect {
     Cancel,
     /// It goes on.
     Continue,
+}
+
+/// Steering has a name already, and isn't there yet.
+fn on_busy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OnBusy, D::Error> {
+    let value = String::deserialize(deserializer)?;
+    if value == "steer" {
+        return Err(D::Error::custom("steering isn't available yet; write \"refuse\", \"queue\", \"merge\" or \"cancel\""));
+    }
+    let value: StrDeserializer<'_, D::Error> = value.as_str().into_deserializer();
+    OnBusy::deserialize(value)
 }

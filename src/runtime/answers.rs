@@ -1,12 +1,18 @@
-//! What a session's task answers without changing anything.
+//! What a session's task answers without a turn: pages, the whole conversation, what follows a place; head moves and titles.
 
 use std::sync::Arc;
 
 use super::Joined;
+use super::audience::Hold;
+use super::command::{Answer, give, reply};
+use super::events::{Follow, Followed};
+use super::log;
 use super::session_task::Task;
-use crate::engine;
-use crate::ids::NodeId;
-use crate::protocol::{Code, Refusal, Running, SessionPage, Snapshot, TreePage};
+use crate::clock;
+use crate::engine::{self, Record};
+use crate::protocol::{
+    Code, Cursor, Event, EventBody, HeadAnswer, HeadMove, Refusal, Running, SessionPage, SessionUpdate, Snapshot, TreePage, TreeQuery,
+};
 
 impl Task {
     /// The conversation as readers see it, the reply in the making included.
@@ -23,13 +29,19 @@ impl Task {
     pub(super) async fn join(&mut self) -> Result<Joined, Refusal> {
         self.must_exist()?;
         let snapshot = self.snapshot().await?;
-        let turn = self.log.session.turn.as_ref();
+        let session = &self.log.session;
+        let waiting = if session.is_waiting() { session.tree.open_calls().to_vec() } else { Vec::new() };
+        // One that a later version must go on with says nothing here.
+        let turn = session.turn.as_ref().filter(|_| !engine::wanted(session).is_empty());
         let turn = turn.map(|turn| Running { turn_id: turn.id.clone(), started_at: turn.started_at });
         let running = match turn {
-            Some(turn) => Some((turn, self.audience.admit()?)),
+            Some(turn) => {
+                let reader = self.audience.admit(turn.turn_id.clone())?;
+                Some((turn, reader))
+            }
             None => None,
         };
-        Ok(Joined { snapshot, cursor: self.cursor(), running })
+        Ok(Joined { snapshot, cursor: self.cursor(), running, waiting })
     }
 
     /// The session's page.
@@ -41,19 +53,71 @@ impl Task {
     }
 
     /// A page of the session's tree.
-    pub(super) async fn tree(&mut self, after: Option<&NodeId>, limit: usize) -> Result<TreePage, Refusal> {
+    pub(super) async fn tree(&mut self, query: &TreeQuery) -> Result<TreePage, Refusal> {
         self.must_exist()?;
-        let (nodes, _) = engine::tree_page(&self.log.session, &self.log.key.session, after, limit)?;
+        let nodes = engine::tree_nodes(&self.log.session, query)?;
         self.log.recall(nodes).await?;
-        engine::tree_page(&self.log.session, &self.log.key.session, after, limit).map(|(_, page)| page)
+        engine::tree_page(&self.log.session, &self.log.key.session, query)
     }
 
-    fn must_exist(&self) -> Result<(), Refusal> {
+    /// What a head move comes to.
+    pub(super) fn decide_head(&self, asked: &HeadMove) -> Result<(Vec<Record>, HeadAnswer), Refusal> {
+        self.must_exist()?;
+        engine::move_head(&self.log.session, &self.log.key.session, asked, &self.context())
+    }
+
+    /// Changes what the page says; the page then.
+    pub(super) async fn update(&mut self, asked: &SessionUpdate, answer: Answer<SessionPage>) -> Result<(), Refusal> {
+        let decided = self.must_exist().and_then(|()| engine::update(&self.log.session, asked, &self.context()));
+        let changed = match decided {
+            Ok(records) => self.change(records).await,
+            Err(refusal) => {
+                reply(answer, Err(refusal));
+                return Ok(());
+            }
+        };
+        if let Err(refusal) = changed {
+            return give(answer, Err(refusal));
+        }
+        reply(answer, self.page().await);
+        Ok(())
+    }
+
+    /// Where reading the events after `after` begins.
+    pub(super) fn events(&mut self, after: Option<Cursor>) -> Result<(Cursor, Arc<Hold>), Refusal> {
+        self.must_exist()?;
+        let now = self.cursor();
+        let after = after.unwrap_or(now);
+        let is_ahead = after.seq > self.log.session.seq || self.running.as_ref().is_some_and(|running| running.is_behind(after));
+        if is_ahead {
+            let text = format!("the cursor {after} is ahead of the session, which is at {now}; read from there, or from 0");
+            return Err(Refusal::new(Code::BadRequest, text).with("at", "after").with("cursor", now.to_string()));
+        }
+        Ok((after, self.audience.hold()?))
+    }
+
+    /// What comes after a place in the events.
+    pub(super) async fn follow(&mut self, follow: &Follow) -> Result<Followed, Refusal> {
+        let Follow { hold, at, stale } = follow;
+        if at.seq < self.log.session.seq {
+            return Ok(Followed::Behind);
+        }
+        let held = self.running.as_ref().filter(|running| running.holds(*at));
+        let events = if *stale || (at.within.is_some() && held.is_none()) {
+            let snapshot = self.snapshot().await?;
+            vec![Event { cursor: Some(self.cursor()), at: clock::now(), body: EventBody::Resync(snapshot) }]
+        } else {
+            held.map(|running| running.since(*at)).unwrap_or_default()
+        };
+        let lost = || Refusal::new(Code::Internal, "the session was opened anew; read on from the last cursor");
+        Ok(Followed::Here(events, self.audience.admit_whole(hold).ok_or_else(lost)?))
+    }
+
+    pub(super) fn must_exist(&self) -> Result<(), Refusal> {
         if self.log.session.agent_id.is_some() { Ok(()) } else { Err(self.not_found()) }
     }
 
     fn not_found(&self) -> Refusal {
-        let id = &self.log.key.session;
-        Refusal::new(Code::SessionNotFound, format!("there is no session {id}")).with("session_id", id.as_str())
+        log::not_found(&self.log.key)
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::protocol::{Code, Event, Frames};
 
 /// How many renderings of a batch may be kept.
-pub const DIALECTS: usize = 2;
+pub const DIALECTS: usize = 3;
 
 /// Events that are told together. A batch never goes on after a turn's end.
 #[derive(Debug)]

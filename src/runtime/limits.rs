@@ -16,6 +16,10 @@ pub struct Limits {
     pub reader_batches_max: NonZeroUsize,
     /// The most model calls of one turn.
     pub calls_per_turn_max: NonZeroU32,
+    /// The most turns that wait in one session.
+    pub queue_turns_max: NonZeroUsize,
+    /// The most messages that wait in one session.
+    pub queue_messages_max: NonZeroUsize,
     /// The largest reply, in bytes; a model that says more has failed.
     pub reply_bytes_max: NonZeroUsize,
     /// A session that nobody used for so long leaves memory.
@@ -26,6 +30,15 @@ pub struct Limits {
 
 impl Limits {
     /// Its keys.
-    pub const KEYS: &[&str] =
-        &["readers_max", "session_requests_max", "reader_batches_max", "calls_per_turn_max", "reply_bytes_max", "idle_secs", "drain_secs"];
+    pub const KEYS: &[&str] = &[
+        "readers_max",
+        "session_requests_max",
+        "reader_batches_max",
+        "calls_per_turn_max",
+        "queue_turns_max",
+        "queue_messages_max",
+        "reply_bytes_max",
+        "idle_secs",
+        "drain_secs",
+    ];
 }

@@ -1,9 +1,11 @@
-//! A session and its log: folded when it is opened, appended to before anyone is told.
+//! A session and its log: folded when it is opened, from its snapshot where there is one; appended to before anyone is told.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::keeper::{self, Keeper};
+use crate::clock;
 use crate::engine::record::Body;
 use crate::engine::{self, Ix, Record, Session};
 use crate::ids::SessionKey;
@@ -17,6 +19,14 @@ const RETRIES: u32 = 3;
 /// The pause between.
 const RETRY_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
+/// Why a log wasn't folded.
+enum Unfolded {
+    /// It can't be read.
+    Unread(Refusal),
+    /// It doesn't make a session.
+    Misfit(String),
+}
+
 /// A session with its log.
 pub struct Log {
     /// Which session.
@@ -25,34 +35,83 @@ pub struct Log {
     pub session: Session,
     store: Arc<dyn Store>,
     end: Position,
+    keeper: Keeper,
 }
 
 impl Log {
     /// Folds a session's log; an empty one for a session that isn't there.
     pub async fn open(store: Arc<dyn Store>, key: SessionKey) -> Result<Self, Refusal> {
-        let mut log = Self { key, session: Session::default(), store, end: Position::default() };
+        let mut log = Self { key, session: Session::default(), store, end: Position::default(), keeper: Keeper::default() };
         let end = log.store.position(&log.key).await.map_err(|error| log.refusal(&error))?;
-        while log.end.seq < end.seq {
-            let limit = usize::try_from(end.seq - log.end.seq).unwrap_or(PAGE).min(PAGE);
-            let page = log.store.read(&log.key, log.end.seq + 1, limit).await.map_err(|error| log.refusal(&error))?;
-            for bytes in &page {
-                log.fold(bytes)?;
+        if end.seq >= keeper::AT_LEAVING && log.restore().await {
+            match log.fold_to(end).await {
+                Ok(()) => return Ok(log),
+                Err(Unfolded::Unread(refusal)) => return Err(refusal),
+                Err(Unfolded::Misfit(why)) => keeper::of_no_use(&log.key, &why),
             }
-            if page.len() < limit {
-                break;
-            }
+            log.begin(Session::default(), Position::default());
         }
-        if end != log.end {
-            return Err(log.corrupt(&format!("its log has {} records, {} were read, or their hashes differ", end.seq, log.end.seq)));
+        match log.fold_to(end).await {
+            Ok(()) => Ok(log),
+            Err(Unfolded::Unread(refusal)) => Err(refusal),
+            Err(Unfolded::Misfit(why)) => Err(log.corrupt(&why)),
         }
-        Ok(log)
     }
 
-    fn fold(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
-        let record = Record::decode(bytes).map_err(|error| self.corrupt(&format!("record {}: {error}", self.end.seq + 1)))?;
-        self.session.evolve(&record).map_err(|error| self.corrupt(&error.to_string()))?;
+    /// Begins with the session's snapshot, when there is one that is of use.
+    async fn restore(&mut self) -> bool {
+        match self.store.snapshot(&self.key).await {
+            Ok(None) => {}
+            Ok(Some(snapshot)) => {
+                if let Some((session, at)) = keeper::restore(snapshot, &self.key) {
+                    (self.session, self.end, self.keeper) = (session, at, Keeper::opened(at));
+                    return true;
+                }
+            }
+            Err(error) => keeper::of_no_use(&self.key, &error),
+        }
+        false
+    }
+
+    /// Folds the rest of the log, which ends at `end`.
+    async fn fold_to(&mut self, end: Position) -> Result<(), Unfolded> {
+        let (store, key) = (self.store.clone(), self.key.clone());
+        let page = |from: u64| {
+            let limit = usize::try_from((end.seq + 1).saturating_sub(from)).unwrap_or(PAGE).min(PAGE);
+            let (store, key) = (store.clone(), key.clone());
+            tokio::spawn(async move { if limit == 0 { Ok(Vec::new()) } else { store.read(&key, from, limit).await } })
+        };
+        let mut next = page(self.end.seq + 1);
+        loop {
+            let read = next.await.map_err(|_| Unfolded::Unread(Refusal::new(Code::Internal, "reading the log was broken off")))?;
+            let read = read.map_err(|error| Unfolded::Unread(refusal(&key, &error)))?;
+            if read.is_empty() {
+                break;
+            }
+            // The next ones are read while these are folded.
+            next = page(self.end.seq + read.len() as u64 + 1);
+            tokio::task::yield_now().await;
+            for bytes in &read {
+                self.fold(bytes).map_err(Unfolded::Misfit)?;
+            }
+        }
+        if end == self.end {
+            return Ok(());
+        }
+        let text = format!("its log has {} records, {} were read, or their hashes differ", end.seq, self.end.seq);
+        Err(Unfolded::Misfit(text))
+    }
+
+    fn fold(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let record = Record::decode(bytes).map_err(|error| format!("record {}: {error}", self.end.seq + 1))?;
+        self.session.evolve(record).map_err(|error| error.to_string())?;
         self.end = self.end.then(bytes);
         Ok(())
+    }
+
+    /// Begins to keep a snapshot, when at least so many records have come since the last one. All that was evolved is in the log.
+    pub fn keep(&mut self, least: u64) {
+        self.keeper.keep(least, &mut self.session, self.end, &self.key, &self.store);
     }
 
     /// Takes `records` into the fold and gives the append that makes them durable.
@@ -60,13 +119,14 @@ impl Log {
         let mut encoded = Vec::with_capacity(records.len());
         for record in records {
             let bytes = Bytes::from(record.encode());
-            self.session.evolve(record).map_err(|error| self.corrupt(&error.to_string()))?;
+            self.session.evolve(record.clone()).map_err(|error| self.corrupt(&error.to_string()))?;
             #[cfg(debug_assertions)]
             engine::check_step(&self.session).map_err(|broken| Refusal::new(Code::Internal, broken.to_string()))?;
             encoded.push(bytes);
         }
-        let header = Header { title: None, updated: self.session.updated, outstanding: !engine::wanted(&self.session).is_empty() };
-        let append = Append::new(self.end, encoded, header);
+        #[cfg(debug_assertions)]
+        engine::check_rest(&self.session).map_err(|broken| Refusal::new(Code::Internal, broken.to_string()))?;
+        let append = Append::new(self.end, encoded, header(&self.session));
         self.end = append.end;
         Ok(append)
     }
@@ -81,6 +141,7 @@ impl Log {
                     tracing::error!(session.id = %key, expected = append.expected.seq, found = end.seq, "another writer was faster");
                     return Err(Refusal::new(Code::StoreUnavailable, "another writer was faster; send it again"));
                 }
+                Ok(Outcome::Erased { .. }) => return Err(erased(&key)),
                 Err(store::Error::Unavailable { doing, source }) if tries < RETRIES => {
                     tries += 1;
                     tracing::warn!(session.id = %key, tries, %doing, error = %source, "an append is tried again");
@@ -89,6 +150,27 @@ impl Log {
                 Err(error) => return Err(refusal(&key, &error)),
             }
         }
+    }
+
+    /// Refuses while the tombstone of an erased log stands.
+    pub async fn must_not_be_erased(&self) -> Result<(), Refusal> {
+        let until = self.store.erased(&self.key).await.map_err(|error| self.refusal(&error))?;
+        if until.is_some_and(|until| clock::now() < until) { Err(erased(&self.key)) } else { Ok(()) }
+    }
+
+    /// The log begins with what `session` is the fold of.
+    pub fn begin(&mut self, session: Session, end: Position) {
+        (self.session, self.end, self.keeper) = (session, end, Keeper::default());
+    }
+
+    /// Where the log ends.
+    pub fn end(&self) -> Position {
+        self.end
+    }
+
+    /// Reads up to `limit` records from `from`.
+    pub async fn read(&self, from: u64, limit: usize) -> Result<Vec<Bytes>, Refusal> {
+        self.store.read(&self.key, from, limit).await.map_err(|error| self.refusal(&error))
     }
 
     /// The store, to append with while the session is in use.
@@ -106,7 +188,7 @@ impl Log {
         let found = self.store.pick(&self.key, &seqs).await.map_err(|error| self.refusal(&error))?;
         for (&(ix, seq), bytes) in missing.iter().zip(&found) {
             match Record::decode(bytes).map(|record| record.body) {
-                Ok(Body::MessageNew(new)) if new.id == self.session.tree.node(ix).id => self.session.recall(ix, &new),
+                Ok(Body::MessageNew(new)) if new.id == self.session.tree.id(ix) => self.session.recall(ix, *new),
                 Ok(_) | Err(_) => return Err(self.corrupt(&format!("record {seq} isn't the message it should be"))),
             }
         }
@@ -122,6 +204,29 @@ impl Log {
     fn refusal(&self, error: &store::Error) -> Refusal {
         refusal(&self.key, error)
     }
+}
+
+/// What lists say of a session.
+pub fn header(session: &Session) -> Header {
+    Header {
+        title: session.title.clone(),
+        updated: session.updated,
+        outstanding: !engine::wanted(session).is_empty(),
+        archived: session.archived,
+    }
+}
+
+/// Why nothing is told of a session that isn't there.
+pub fn not_found(key: &SessionKey) -> Refusal {
+    let id = &key.session;
+    Refusal::new(Code::SessionNotFound, format!("there is no session {id}")).with("session_id", id.as_str())
+}
+
+/// Why a session that was erased is no longer served.
+pub fn erased(key: &SessionKey) -> Refusal {
+    let id = &key.session;
+    let text = format!("session {id} was erased; use another id, or the same a day after the erasure");
+    Refusal::new(Code::SessionDeleted, text).with("session_id", id.as_str())
 }
 
 /// What a client is told of a store's error; the log has the whole.

@@ -5,29 +5,45 @@ mod agent;
 mod answers;
 mod audience;
 mod bus;
+mod command;
+mod erase;
+mod events;
+mod keeper;
 mod limits;
+mod lists;
 mod log;
+mod pieces;
 mod reply;
 mod running;
 mod session_task;
 mod shared;
+mod submits;
 #[cfg(test)]
 mod tests;
+mod told;
+mod transfer;
 mod worker;
 
 pub use agent::{AgentOptions, OnDisconnect};
 pub use bus::{Batch, DIALECTS, ReadEnd, Reader, Sink, channel};
+pub use events::{EventStream, StreamEnd};
 pub use limits::Limits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::session_task::Command;
+use self::command::Command;
 use self::shared::Shared;
+use crate::clock;
 use crate::engine::Submit;
-use crate::ids::{AgentId, NodeId, SessionKey, TurnId};
-use crate::protocol::{Accepted, Code, Cursor, Input, Refusal, Running, SessionPage, Snapshot, TreePage};
+use bytes::Bytes;
+
+use crate::ids::{AgentId, SessionId, SessionKey, Tenant, ToolCallId, TurnId};
+use crate::protocol::{
+    Accepted, Code, Cursor, ForkInput, Forked, HeadAnswer, HeadMove, Imported, Input, RecordsPage, Refusal, Running, SessionPage,
+    SessionUpdate, SessionsPage, Snapshot, TreePage, TreeQuery,
+};
 use crate::provider;
 use crate::store::Store;
 
@@ -66,11 +82,17 @@ pub enum TurnEnd {
     },
     /// Stopped.
     Cancelled,
+    /// Not yet: it waits for the results of these calls. Only its run has ended.
+    Waiting {
+        /// The calls that are open.
+        calls: Vec<ToolCallId>,
+    },
 }
 
 /// A turn as its submitter follows it.
 pub enum Following {
-    /// It runs: what comes from here on. The reader ends with the turn.
+    /// It runs: what comes from here on. The reader ends with the turn, and when that starts to wait. Of a turn that waits for
+    /// another: nothing before it begins; then its beginning and the conversation as it is then, or that it never begins.
     Running(Reader),
     /// It has ended, or never began because no reply was due.
     Ended(TurnEnd),
@@ -96,6 +118,8 @@ pub struct Joined {
     pub cursor: Cursor,
     /// The turn that runs, and what comes from here on.
     pub running: Option<(Running, Reader)>,
+    /// The calls whose results a turn waits for that doesn't run.
+    pub waiting: Vec<ToolCallId>,
 }
 
 /// The runtime of a process. Clones are the same runtime; every method works from any thread.
@@ -134,9 +158,15 @@ impl Runtime {
         self.0.ask(key, Command::Join).await?
     }
 
-    /// Stops the running turn, or only if it is the one named. Whether there was one to stop.
+    /// Stops the turn that is there, or the one named, which may wait for another. Whether there was one to stop.
     pub async fn cancel(&self, key: &SessionKey, turn: Option<TurnId>) -> Result<bool, Refusal> {
         self.0.ask(key, |answer| Command::Cancel(turn, answer)).await?
+    }
+
+    /// Stops the turn that `turn` names because its submitter went away: not one that several submits were merged into. Whether it
+    /// was stopped.
+    pub async fn leave(&self, key: &SessionKey, turn: TurnId) -> Result<bool, Refusal> {
+        self.0.ask(key, |answer| Command::Leave(turn, answer)).await?
     }
 
     /// A session's page.
@@ -144,9 +174,61 @@ impl Runtime {
         self.0.ask(key, Command::Page).await?
     }
 
-    /// A page of a session's tree as readers see it: nodes after `after`, at most `limit`.
-    pub async fn tree(&self, key: &SessionKey, after: Option<NodeId>, limit: usize) -> Result<TreePage, Refusal> {
-        self.0.ask(key, |answer| Command::Tree(after, limit, answer)).await?
+    /// A page of a session's tree.
+    pub async fn tree(&self, key: &SessionKey, query: TreeQuery) -> Result<TreePage, Refusal> {
+        self.0.ask(key, |answer| Command::Tree(query, answer)).await?
+    }
+
+    /// Moves the head, or names a node.
+    pub async fn move_head(&self, key: &SessionKey, asked: HeadMove) -> Result<HeadAnswer, Refusal> {
+        self.0.ask(key, |answer| Command::MoveHead(asked, answer)).await?
+    }
+
+    /// Changes a session's title, or whether lists leave it out.
+    pub async fn update(&self, key: &SessionKey, asked: SessionUpdate) -> Result<SessionPage, Refusal> {
+        self.0.ask(key, |answer| Command::Update(asked, answer)).await?
+    }
+
+    /// Removes a session: its turn is voided, its readers are told, and its id stays taken for a day.
+    pub async fn erase(&self, key: &SessionKey) -> Result<(), Refusal> {
+        self.0.ask(key, Command::Erase).await?
+    }
+
+    /// A tenant's sessions by id, after `after`, at most `limit`; only those that are archived or aren't, when it is said.
+    pub async fn sessions(
+        &self,
+        tenant: &Tenant,
+        after: Option<SessionId>,
+        limit: usize,
+        archived: Option<bool>,
+    ) -> Result<SessionsPage, Refusal> {
+        lists::sessions(&*self.0.store, tenant, after, limit, archived).await
+    }
+
+    /// A page of a session's log: records after `after`, at most `limit`.
+    pub async fn records(&self, key: &SessionKey, after: u64, limit: usize) -> Result<RecordsPage, Refusal> {
+        lists::records(&*self.0.store, key, after, limit).await
+    }
+
+    /// Makes a new session of a path. The same fork again answers with what is there.
+    pub async fn fork(&self, key: &SessionKey, asked: ForkInput) -> Result<Forked, Refusal> {
+        let ForkInput { session_id, at } = asked;
+        let carried = Box::new(self.0.ask(key, |answer| Command::Carry(at, answer)).await??);
+        let session = session_id.unwrap_or_else(|| clock::stamp().id(0).into());
+        let to = SessionKey { tenant: key.tenant.clone(), session };
+        self.0.ask(&to, |answer| Command::Fork(carried, answer)).await?
+    }
+
+    /// Makes a new session of a whole log. What was unfinished in it ends. The same log again answers with what is there.
+    pub async fn import(&self, key: &SessionKey, records: Vec<Bytes>) -> Result<Imported, Refusal> {
+        self.0.ask(key, |answer| Command::Import(records, answer)).await?
+    }
+
+    /// A session's events after `after` (none: from now on), in order, once; the past is read from the log. Nothing that no reader may
+    /// see is among them.
+    pub async fn events(&self, key: &SessionKey, after: Option<Cursor>) -> Result<EventStream, Refusal> {
+        let (at, hold) = self.0.ask(key, |answer| Command::Events(after, answer)).await??;
+        Ok(EventStream::new(self.0.clone(), key.clone(), at, hold))
     }
 
     /// Whether requests can be served: the store answers and the runtime isn't draining.

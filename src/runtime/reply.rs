@@ -1,6 +1,7 @@
 //! A reply in the making: pieces of a model's answer become live events for readers and, in the end, the message that is
 //! recorded. What was put in here has been shown.
 
+use super::pieces::{Pieces, Place};
 use crate::ids::{Millis, NodeId, ToolCallId};
 use crate::protocol::{Content, Cursor, Event, EventBody, Finish, Live, Message, OpenCall, Part, PartKind, Role, ToolCall, Usage, Writing};
 use crate::provider::Chunk;
@@ -9,10 +10,12 @@ use crate::provider::Chunk;
 #[derive(Debug)]
 pub struct Reply {
     id: NodeId,
-    /// Position of the record that began the attempt, and which attempt it is.
-    base: (u64, u32),
-    /// Characters and marks told so far.
-    told: u64,
+    attempt: u32,
+    /// Whether no UI may see it.
+    hidden: bool,
+    /// Position of the last record that was told.
+    seq: u64,
+    told: Pieces,
     parts: Vec<Part>,
     calls: Vec<Asked>,
     text: bool,
@@ -29,12 +32,14 @@ struct Asked {
 }
 
 impl Reply {
-    /// Nothing yet.
-    pub fn new(id: NodeId, seq: u64, attempt: u32) -> Self {
+    /// Nothing yet, after the record at `seq`.
+    pub fn new(id: NodeId, attempt: u32, hidden: bool, seq: u64) -> Self {
         Self {
             id,
-            base: (seq, attempt),
-            told: 0,
+            attempt,
+            hidden,
+            seq,
+            told: Pieces::default(),
             parts: Vec::new(),
             calls: Vec::new(),
             text: false,
@@ -45,25 +50,17 @@ impl Reply {
         }
     }
 
-    /// Takes a piece; what readers are told of it is added to `events`. `fresh` makes a name for a tool call, given the
-    /// provider's.
-    pub fn take(
-        &mut self,
-        chunk: Chunk,
-        at: Millis,
-        fresh: impl FnOnce(Option<ToolCallId>, &[ToolCallId]) -> ToolCallId,
-        events: &mut Vec<Event>,
-    ) {
-        let mut told = Told { reply: self, at, events };
+    /// Takes a piece. `fresh` makes a name for a tool call, given the provider's.
+    pub fn take(&mut self, chunk: Chunk, at: Millis, fresh: impl FnOnce(Option<ToolCallId>, &[ToolCallId]) -> ToolCallId) {
         match chunk {
-            Chunk::Text(delta) => told.text(delta),
-            Chunk::Reasoning(delta) => told.reason(delta),
+            Chunk::Text(delta) => self.text(delta, at),
+            Chunk::Reasoning(delta) => self.reason(delta, at),
             Chunk::ToolCall { index, id, name } => {
-                let taken: Vec<ToolCallId> = told.reply.calls.iter().map(|asked| asked.call.id.clone()).collect();
+                let taken: Vec<ToolCallId> = self.calls.iter().map(|asked| asked.call.id.clone()).collect();
                 let id = fresh(id, &taken);
-                told.ask(index, id, name);
+                self.ask(index, id, name, at);
             }
-            Chunk::ToolArguments { index, delta } => told.argue(index, delta),
+            Chunk::ToolArguments { index, delta } => self.argue(index, delta, at),
             Chunk::Usage(usage) => self.usage = Some(usage),
             Chunk::Finished(finish) => self.finish = Some(finish),
         }
@@ -95,7 +92,36 @@ impl Reply {
 
     /// Whether readers have been told anything of it.
     pub fn was_shown(&self) -> bool {
-        self.told > 0
+        !self.hidden && self.told.told() > 0
+    }
+
+    /// A record was told while the reply is made.
+    pub fn pass(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
+    /// Which attempt it is of.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// What readers were told from a place on.
+    pub fn since(&self, place: Place) -> Vec<Event> {
+        if self.hidden {
+            return Vec::new();
+        }
+        let event = |told| Some(Cursor { seq: self.seq, within: Some((self.attempt, told)) });
+        self.told.since(place).map(|said| Event { cursor: event(said.told), at: said.at, body: EventBody::Live(said.live) }).collect()
+    }
+
+    /// The place where everything was told so far.
+    pub fn end(&self) -> Place {
+        self.told.end()
+    }
+
+    /// The place where `told` characters and marks were told.
+    pub fn place(&self, told: u64) -> Place {
+        self.told.place(told)
     }
 
     /// How a reader joins in the middle: the message so far, and what of it is open.
@@ -110,8 +136,7 @@ impl Reply {
 
     /// Where a reader is that has been told everything so far.
     pub fn cursor(&self) -> Cursor {
-        let (seq, attempt) = self.base;
-        Cursor { seq, within: self.was_shown().then_some((attempt, self.told)) }
+        Cursor { seq: self.seq, within: self.was_shown().then_some((self.attempt, self.told.told())) }
     }
 
     /// Everything that is open ends.
@@ -122,124 +147,71 @@ impl Reply {
             Event { cursor: None, at, body: EventBody::Live(live) }
         })
     }
-}
-
-/// Telling readers what a reply gains.
-struct Told<'a> {
-    reply: &'a mut Reply,
-    at: Millis,
-    events: &'a mut Vec<Event>,
-}
-
-impl Told<'_> {
-    fn tell(&mut self, live: Live, size: u64) {
-        self.reply.told += size;
-        let cursor = Some(self.reply.cursor());
-        self.events.push(Event { cursor, at: self.at, body: EventBody::Live(live) });
-    }
-
-    /// Adds `delta` to the last event when that is the same piece still going on.
-    fn merged(&mut self, delta: &str, same: impl FnOnce(&mut Live) -> Option<&mut String>) -> bool {
-        let Some(Event { body: EventBody::Live(live), cursor, .. }) = self.events.last_mut() else { return false };
-        let Some(text) = same(live) else { return false };
-        text.push_str(delta);
-        self.reply.told += size(delta);
-        *cursor = Some(self.reply.cursor());
-        true
-    }
 
     /// Adds to the last part when it is of this kind, else begins one.
     fn add(&mut self, kind: PartKind, delta: &str) {
-        match self.reply.parts.last_mut() {
+        match self.parts.last_mut() {
             Some(Part { kind: last, text: Some(text), .. }) if *last == kind => text.push_str(delta),
-            Some(_) | None => self.reply.parts.push(Part::text(kind, delta)),
+            Some(_) | None => self.parts.push(Part::text(kind, delta)),
         }
     }
 
-    fn text(&mut self, delta: String) {
+    fn text(&mut self, delta: String, at: Millis) {
         if delta.is_empty() {
             return;
         }
-        self.close_reasoning();
+        self.close_reasoning(at);
         self.add(PartKind::Text, &delta);
-        let reply_id = self.reply.id.clone();
-        if !self.reply.text {
-            self.reply.text = true;
-            self.tell(Live::TextStarted { reply_id: reply_id.clone() }, 1);
+        let reply_id = self.id.clone();
+        if !std::mem::replace(&mut self.text, true) {
+            self.told.tell(Live::TextStarted { reply_id: reply_id.clone() }, at);
         }
-        let merged = self.merged(&delta, |live| if let Live::Text { delta, .. } = live { Some(delta) } else { None });
-        if !merged {
-            let told = size(&delta);
-            self.tell(Live::Text { reply_id, delta }, told);
-        }
+        self.told.tell(Live::Text { reply_id, delta }, at);
     }
 
-    fn reason(&mut self, delta: String) {
+    fn reason(&mut self, delta: String, at: Millis) {
         if delta.is_empty() {
             return;
         }
-        let reply_id = self.reply.id.clone();
-        let index = match self.reply.reasoning {
+        let index = match self.reasoning {
             Some(index) => index,
-            None => self.open_reasoning(),
+            None => self.open_reasoning(at),
         };
         self.add(PartKind::Reasoning, &delta);
-        let merged = self.merged(&delta, |live| if let Live::Reasoning { delta, .. } = live { Some(delta) } else { None });
-        if !merged {
-            let told = size(&delta);
-            self.tell(Live::Reasoning { reply_id, index, delta }, told);
-        }
+        self.told.tell(Live::Reasoning { reply_id: self.id.clone(), index, delta }, at);
     }
 
-    fn open_reasoning(&mut self) -> u32 {
-        self.reply.reasonings += 1;
-        let index = self.reply.reasonings;
-        self.reply.reasoning = Some(index);
+    fn open_reasoning(&mut self, at: Millis) -> u32 {
+        self.reasonings += 1;
+        let index = self.reasonings;
+        self.reasoning = Some(index);
         // A part of its own, also right after another one.
-        self.reply.parts.push(Part::text(PartKind::Reasoning, ""));
-        self.tell(Live::ReasoningStarted { reply_id: self.reply.id.clone(), index }, 1);
+        self.parts.push(Part::text(PartKind::Reasoning, ""));
+        self.told.tell(Live::ReasoningStarted { reply_id: self.id.clone(), index }, at);
         index
     }
 
-    fn close_reasoning(&mut self) {
-        if let Some(index) = self.reply.reasoning.take() {
-            self.tell(Live::ReasoningEnded { reply_id: self.reply.id.clone(), index }, 1);
+    fn close_reasoning(&mut self, at: Millis) {
+        if let Some(index) = self.reasoning.take() {
+            self.told.tell(Live::ReasoningEnded { reply_id: self.id.clone(), index }, at);
         }
     }
 
-    fn ask(&mut self, index: u32, id: ToolCallId, name: String) {
-        self.close_reasoning();
+    fn ask(&mut self, index: u32, id: ToolCallId, name: String, at: Millis) {
+        self.close_reasoning(at);
         let mark = Part { tool_call_id: Some(id.clone()), text: None, ..Part::text(PartKind::ToolCall, "") };
-        self.reply.parts.push(mark);
-        self.reply.calls.push(Asked { index, call: ToolCall::new(id.clone(), name.clone(), "") });
-        self.tell(Live::ToolCallStarted { reply_id: self.reply.id.clone(), id, name }, 1);
+        self.parts.push(mark);
+        self.calls.push(Asked { index, call: ToolCall::new(id.clone(), name.clone(), "") });
+        self.told.tell(Live::ToolCallStarted { reply_id: self.id.clone(), id, name }, at);
     }
 
-    fn argue(&mut self, index: u32, delta: String) {
-        let Some(asked) = self.reply.calls.iter_mut().rev().find(|asked| asked.index == index) else { return };
+    fn argue(&mut self, index: u32, delta: String, at: Millis) {
+        let Some(asked) = self.calls.iter_mut().rev().find(|asked| asked.index == index) else { return };
         if delta.is_empty() {
             return;
         }
         asked.call.function.arguments.push_str(&delta);
         let id = asked.call.id.clone();
-        let merged = self.merged(&delta, |live| match live {
-            Live::ToolCallArguments { id: open, delta } if *open == id => Some(delta),
-            Live::ToolCallArguments { .. }
-            | Live::TextStarted { .. }
-            | Live::Text { .. }
-            | Live::ReasoningStarted { .. }
-            | Live::Reasoning { .. }
-            | Live::ReasoningEnded { .. }
-            | Live::ToolCallStarted { .. }
-            | Live::ReplyEnded { .. } => None,
-        });
-        if !merged {
-            let told = size(&delta);
-            self.tell(Live::ToolCallArguments { id, delta }, told);
-        }
+        self.told.tell(Live::ToolCallArguments { id, delta }, at);
     }
-}
-
-fn size(delta: &str) -> u64 {
-    delta.chars().count() as u64
 }

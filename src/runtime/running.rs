@@ -5,10 +5,11 @@ use std::task::Poll;
 
 use futures_util::StreamExt as _;
 
+use super::pieces::Place;
 use super::reply::Reply;
 use crate::clock;
 use crate::engine::{Effect, Tree};
-use crate::ids::{ID_BYTES_MAX, Millis, ToolCallId};
+use crate::ids::{ID_BYTES_MAX, Millis, SERVER_PREFIX, ToolCallId};
 use crate::protocol::{CallError, CallErrorKind, CallRequest, Cursor, Event, Finish, Message, Usage, Writing};
 use crate::provider::{Attempt, Chunk, Provider};
 
@@ -26,7 +27,10 @@ pub struct Running {
     attempt: Attempt,
     reply: Reply,
     waiting: Vec<Result<Chunk, CallError>>,
-    told: Vec<Event>,
+    /// What readers were told of the reply.
+    told: Place,
+    /// Position of the record that began the attempt.
+    began: u64,
     bytes_left: usize,
 }
 
@@ -39,7 +43,8 @@ impl Running {
             let error = CallError::new(CallErrorKind::Refused, "the turn's agent isn't configured any more");
             futures_util::stream::iter([Err(error)]).boxed_local()
         };
-        Self { effect, attempt, reply, waiting: Vec::new(), told: Vec::new(), bytes_left: bytes_max }
+        let began = reply.cursor().seq;
+        Self { effect, attempt, reply, waiting: Vec::new(), told: Place::default(), began, bytes_left: bytes_max }
     }
 
     /// What it carries out.
@@ -111,9 +116,9 @@ impl Running {
                     // Clients send it back, and may not send a longer one.
                     let fits = |id: &ToolCallId| (1..=ID_BYTES_MAX).contains(&id.as_str().len());
                     let free = |id: &ToolCallId| fits(id) && tree.call(id).is_none() && !taken.contains(id);
-                    given.filter(free).unwrap_or_else(|| clock::stamp().id(0).into())
+                    given.filter(free).unwrap_or_else(fresh_call)
                 };
-                self.reply.take(chunk, now, fresh, &mut self.told);
+                self.reply.take(chunk, now, fresh);
                 self.reply.finish().map(Ok)
             }
         }
@@ -121,7 +126,30 @@ impl Running {
 
     /// What readers haven't been told yet.
     pub fn told(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.told)
+        let told = std::mem::replace(&mut self.told, self.reply.end());
+        self.reply.since(told)
+    }
+
+    /// A record was told, and the call goes on.
+    pub fn pass(&mut self, seq: u64) {
+        self.reply.pass(seq);
+    }
+
+    /// Whether a reader with this cursor was told so much of this attempt, and no more than there is.
+    pub fn holds(&self, cursor: Cursor) -> bool {
+        let told = self.cursor().within.map_or(0, |(_, told)| told);
+        cursor.seq >= self.began && cursor.within.is_none_or(|(attempt, n)| attempt == self.reply.attempt() && n <= told)
+    }
+
+    /// Whether a reader with this cursor was told more than there is.
+    pub fn is_behind(&self, cursor: Cursor) -> bool {
+        cursor.seq >= self.began
+            && cursor.within.is_some_and(|within| within > (self.reply.attempt(), self.cursor().within.map_or(0, |(_, told)| told)))
+    }
+
+    /// What a reader with this cursor, which [holds](Self::holds), is still to be told of the reply.
+    pub fn since(&self, cursor: Cursor) -> Vec<Event> {
+        self.reply.since(self.reply.place(cursor.within.map_or(0, |(_, told)| told)))
     }
 
     /// The end of whatever readers have seen open.
@@ -153,6 +181,11 @@ impl Running {
     pub fn cursor(&self) -> Cursor {
         self.reply.cursor()
     }
+}
+
+/// A name for a call. Not under our own prefix: front ends make their results' ids of it, as `<call>:tool`.
+fn fresh_call() -> ToolCallId {
+    clock::stamp().id(0).replacen(SERVER_PREFIX, "call_", 1).into()
 }
 
 fn bytes(chunk: &Chunk) -> usize {

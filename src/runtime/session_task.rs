@@ -5,61 +5,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use super::audience::Audience;
+use super::audience::{Along, Audience};
+use super::command::{Answer, Command, give, reply};
+use super::erase;
+use super::keeper;
 use super::log::Log;
 use super::reply::Reply;
 use super::running::{Ended, Running};
-use super::shared::{Shared, stopping};
+use super::shared::Shared;
 use super::worker::{Opening, Worker};
-use super::{Following, Joined, Submitted, TurnEnd};
 use crate::clock;
-use crate::engine::{self, Call, Context, Effect, End, Finished, Policy, Record, Submit, Turn};
-use crate::ids::{NodeId, SessionKey, TurnId};
-use crate::protocol::{Accepted, CallRequest, Code, Cursor, Event, Refusal, SessionPage, TreePage};
-
-type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
-
-/// What a session's task is asked.
-pub enum Command {
-    /// A submit.
-    Submit(Box<Submit>, Answer<Submitted>),
-    /// The whole, and what follows.
-    Join(Answer<Joined>),
-    /// Stop the running turn, or only the one named.
-    Cancel(Option<TurnId>, Answer<bool>),
-    /// The session's page.
-    Page(Answer<SessionPage>),
-    /// A page of its tree.
-    Tree(Option<NodeId>, usize, Answer<TreePage>),
-    /// Only be there: outstanding work goes on.
-    Open(Answer<()>),
-    /// The process stops.
-    Stop,
-}
-
-impl Command {
-    fn refuse(self, refusal: &Refusal) {
-        let refusal = refusal.clone();
-        match self {
-            Self::Submit(_, answer) => drop(answer.send(Err(refusal))),
-            Self::Join(answer) => drop(answer.send(Err(refusal))),
-            Self::Cancel(_, answer) => drop(answer.send(Err(refusal))),
-            Self::Page(answer) => drop(answer.send(Err(refusal))),
-            Self::Tree(_, _, answer) => drop(answer.send(Err(refusal))),
-            Self::Open(answer) => drop(answer.send(Err(refusal))),
-            Self::Stop => {}
-        }
-    }
-}
-
-/// Answers. What could not be recorded ends the task, whose fold is ahead of the log then.
-fn give<T>(answer: Answer<T>, result: Result<T, Refusal>) -> Result<(), Refusal> {
-    let failed = result.as_ref().err().cloned();
-    drop(answer.send(result));
-    failed.map_or(Ok(()), Err)
-}
+use crate::engine::record::Body;
+use crate::engine::{self, Call, Context, Effect, Finished, Policy, Record, Turn};
+use crate::ids::SessionKey;
+use crate::protocol::{CallRequest, Code, Cursor, Event, EventBody, Live, Refusal};
 
 /// Runs a session's task to its end.
 pub async fn run(worker: Rc<Worker>, opening: Opening) {
@@ -70,18 +31,28 @@ pub async fn run(worker: Rc<Worker>, opening: Opening) {
             let stopped = task.work(&mut commands).await;
             if let Err(refusal) = &stopped {
                 task.audience.fail(refusal.code);
-                // Whether the log has an unfinished turn isn't known: the fold may be ahead of it.
-                tokio::spawn(worker.shared.clone().take_up(key.clone()));
+                if refusal.code != Code::SessionDeleted {
+                    // Whether the log has an unfinished turn isn't known: the fold may be ahead of it.
+                    tokio::spawn(worker.shared.clone().take_up(key.clone()));
+                }
             }
             stopped
         }
         Err(refusal) => Err(refusal),
     };
     if let Err(refusal) = stopped {
-        tracing::warn!(session.id = %key, error = %refusal.code, message = %refusal.message, "the session is given up; it is opened again when asked for");
+        if refusal.code != Code::SessionDeleted {
+            tracing::warn!(session.id = %key, error = %refusal.code, message = %refusal.message, "the session is given up; it is opened again when asked for");
+        }
         worker.shared.give_up(&key, &mut commands);
         while let Some(command) = commands.recv().await {
-            command.refuse(&refusal);
+            match command {
+                // What nobody can read any more can still be erased.
+                Command::Erase(answer) if refusal.code == Code::SessionCorrupt => {
+                    reply(answer, erase::erase(&*worker.shared.store, &key).await);
+                }
+                command => command.refuse(&refusal),
+            }
         }
     }
 }
@@ -121,7 +92,9 @@ pub(super) struct Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.count(false);
+        if self.counted {
+            self.worker.shared.running.send_modify(|running| *running -= 1);
+        }
     }
 }
 
@@ -129,14 +102,23 @@ impl Task {
     async fn open(worker: Rc<Worker>, key: SessionKey) -> Result<Self, Refusal> {
         let shared = &worker.shared;
         let log = Log::open(shared.store.clone(), key).await?;
+        if log.session.seq == 0 {
+            log.must_not_be_erased().await?;
+        }
         let audience = Audience::new(&shared.options.limits);
         let mut task = Self { worker, log, audience, running: None, counted: false };
-        if let Some(turn) = &task.log.session.turn {
-            tracing::warn!(session.id = %task.log.key, turn.id = turn.id.as_str(), "a turn whose process was lost is taken up");
-            let records = engine::recover(&task.log.session, &task.context());
-            task.change(records).await?;
-        }
+        task.count();
+        task.recover().await?;
         Ok(task)
+    }
+
+    /// Goes on with what a lost process left.
+    async fn recover(&mut self) -> Result<(), Refusal> {
+        let records = engine::recover(&self.log.session, &self.context());
+        if let Some(turn) = self.log.session.turn.as_ref().filter(|_| !records.is_empty()) {
+            tracing::warn!(session.id = %self.log.key, turn.id = turn.id.as_str(), "a turn whose process was lost is taken up");
+        }
+        self.change(records).await
     }
 
     async fn work(&mut self, commands: &mut mpsc::Receiver<Command>) -> Result<(), Refusal> {
@@ -147,12 +129,14 @@ impl Task {
                     // Who joins now gets a snapshot with everything so far, so that everything so far is told first.
                     self.tell_written();
                     self.obey(command).await?;
+                    self.log.session.forget();
                 }
                 Woken::Call(None) => self.tell_written(),
                 Woken::Call(Some(ended)) => self.call_ended(ended).await?,
                 Woken::Timer => self.wake().await?,
                 Woken::Idle => {
-                    if self.worker.shared.retire(&self.log.key, commands) {
+                    if !self.audience.is_waiting() && self.worker.shared.retire(&self.log.key, commands) {
+                        self.log.keep(keeper::AT_LEAVING);
                         return Ok(());
                     }
                 }
@@ -185,11 +169,16 @@ impl Task {
         }
     }
 
-    fn context(&self) -> Context {
+    pub(super) fn context(&self) -> Context {
         let options = &self.worker.shared.options;
         let turn = self.log.session.turn.as_ref();
         let llm = turn.and_then(|turn| options.agents.get(&turn.agent_id)).and_then(|agent| options.llms.get(&agent.llm));
-        let policy = Policy { attempts: llm.map_or(1, |llm| llm.attempts), calls_per_turn_max: options.limits.calls_per_turn_max.get() };
+        let policy = Policy {
+            attempts: llm.map_or(1, |llm| llm.attempts),
+            calls_per_turn_max: options.limits.calls_per_turn_max.get(),
+            queue_turns_max: options.limits.queue_turns_max.get(),
+            queue_messages_max: options.limits.queue_messages_max.get(),
+        };
         let written = self.running.as_ref().and_then(Running::written);
         Context { stamp: clock::stamp(), written, policy }
     }
@@ -200,75 +189,53 @@ impl Task {
             Command::Cancel(turn_id, answer) => {
                 let records = engine::cancel(&self.log.session, turn_id.as_ref(), &self.context());
                 let stopped = !records.is_empty();
-                return give(answer, self.change(records).await.map(|()| stopped));
+                return self.record(Ok((records, stopped)), answer).await;
             }
-            Command::Join(answer) => {
-                let joined = self.join().await;
-                drop(answer.send(joined));
+            Command::Leave(turn_id, answer) => {
+                let records = engine::leave(&self.log.session, &turn_id, &self.context());
+                let stopped = !records.is_empty();
+                return self.record(Ok((records, stopped)), answer).await;
             }
-            Command::Page(answer) => {
-                let page = self.page().await;
-                drop(answer.send(page));
+            Command::MoveHead(asked, answer) => {
+                let decided = self.decide_head(&asked);
+                return self.record(decided, answer).await;
             }
-            Command::Tree(after, limit, answer) => {
-                let page = self.tree(after.as_ref(), limit).await;
-                drop(answer.send(page));
-            }
-            Command::Open(answer) => drop(answer.send(Ok(()))),
+            Command::Update(asked, answer) => return self.update(&asked, answer).await,
+            Command::Fork(carried, answer) => return self.begin_fork(*carried, answer).await,
+            Command::Import(records, answer) => return self.import(records, answer).await,
+            Command::Erase(answer) => return self.erase(answer).await,
+            Command::Carry(at, answer) => reply(answer, self.carry(at.as_ref()).await),
+            Command::Join(answer) => reply(answer, self.join().await),
+            Command::Page(answer) => reply(answer, self.page().await),
+            Command::Tree(query, answer) => reply(answer, self.tree(&query).await),
+            Command::Events(after, answer) => reply(answer, self.events(after)),
+            Command::Follow(follow, answer) => reply(answer, self.follow(&follow).await),
+            Command::Open(answer) => reply(answer, Ok(())),
             Command::Stop => {}
         }
         Ok(())
     }
 
-    fn decide(&mut self, submit: &Submit) -> Result<(Vec<Record>, Accepted), Refusal> {
-        self.audience.must_have_room()?;
-        let (records, accepted) = engine::submit(&self.log.session, &self.log.key.session, submit, &self.context())?;
-        if !records.is_empty() && self.worker.shared.is_draining() {
-            return Err(stopping());
-        }
-        Ok((records, accepted))
-    }
-
-    async fn submit(&mut self, submit: &Submit, answer: Answer<Submitted>) -> Result<(), Refusal> {
-        let (records, accepted) = match self.decide(submit) {
-            Ok(decided) => decided,
+    /// Records what was decided, and answers. A refusal changes nothing.
+    async fn record<T>(&mut self, decided: Result<(Vec<Record>, T), Refusal>, answer: Answer<T>) -> Result<(), Refusal> {
+        match decided {
+            Ok((records, answered)) => give(answer, self.change(records).await.map(|()| answered)),
             Err(refusal) => {
-                drop(answer.send(Err(refusal)));
-                return Ok(());
+                reply(answer, Err(refusal));
+                Ok(())
             }
-        };
-        let ended = self.ended_as(&accepted.turn_id);
-        let committed = async {
-            self.commit(records, None).await?;
-            let runs = self.log.session.turn.as_ref().is_some_and(|turn| turn.id == accepted.turn_id);
-            let snapshot = if accepted.resync { Some(self.snapshot().await?) } else { None };
-            let following = if runs { Following::Running(self.audience.admit()?) } else { Following::Ended(ended) };
-            Ok(Submitted { accepted, snapshot, cursor: self.cursor(), following })
-        };
-        let submitted = committed.await;
-        // After a failed append the fold is ahead of the log: nothing may follow it.
-        give(answer, submitted)?;
-        self.pursue().await
-    }
-
-    /// How a turn ended that is known; what never was a turn ended well.
-    fn ended_as(&self, turn_id: &TurnId) -> TurnEnd {
-        match self.log.session.turns.get(turn_id).and_then(|known| known.end.clone()) {
-            None | Some(End::Completed) => TurnEnd::Completed,
-            Some(End::Failed { code, message }) => TurnEnd::Failed { code, message },
-            Some(End::Cancelled) => TurnEnd::Cancelled,
         }
     }
 
     /// Records something and goes on with what is then to be done.
-    async fn change(&mut self, records: Vec<Record>) -> Result<(), Refusal> {
+    pub(super) async fn change(&mut self, records: Vec<Record>) -> Result<(), Refusal> {
         self.commit(records, None).await?;
         self.pursue().await
     }
 
     /// Takes records into the session, starts and stops what follows from them, makes them durable, then tells readers:
     /// first of what the call that `ended` had open.
-    async fn commit(&mut self, records: Vec<Record>, ended: Option<Running>) -> Result<(), Refusal> {
+    pub(super) async fn commit(&mut self, records: Vec<Record>, ended: Option<Running>) -> Result<(), Refusal> {
         if records.is_empty() {
             return Ok(());
         }
@@ -277,8 +244,11 @@ impl Task {
         let stopped = ended.or_else(|| self.running.take_if(|running| !engine::wanted(&self.log.session).contains(running.effect())));
         let closing = stopped.as_ref().and_then(|running| running.closing(clock::now()));
         drop(stopped);
-        self.count(self.log.session.turn.is_some());
+        self.count();
         self.start_call().await?;
+        if let Some(running) = &mut self.running {
+            running.pass(self.log.session.seq);
+        }
         let mut appended = std::pin::pin!(Log::append(self.log.store(), self.log.key.clone(), append));
         loop {
             tokio::select! {
@@ -287,16 +257,22 @@ impl Task {
                 () = Running::prefetch(self.running.as_mut()) => {}
             }
         }
-        self.publish(first, &records, closing).await
+        self.publish(first, &records, closing).await?;
+        let ends = |record: &Record| matches!(record.body, Body::TurnCompleted(_) | Body::TurnFailed(_) | Body::TurnCancelled(_));
+        if records.iter().any(ends) {
+            self.log.keep(keeper::AFTER_TURN);
+        }
+        Ok(())
     }
 
     async fn publish(&mut self, first: u64, records: &[Record], closing: Option<Event>) -> Result<(), Refusal> {
         if self.audience.is_empty() {
             return Ok(());
         }
-        let failed = records.iter().any(|record| matches!(record.body, engine::record::Body::CallFailed(_)));
-        let resync = if failed && closing.is_some() { Some(self.snapshot().await?) } else { None };
-        self.audience.tell_records(first, records, closing, resync);
+        let resync = closing.as_ref().is_some_and(|closing| lets_go(&closing.body, records));
+        let snapshot = if resync || self.audience.waits_for(records) { Some(self.snapshot().await?) } else { None };
+        let within = self.running.as_ref().and_then(|running| running.cursor().within);
+        self.audience.tell_records(first, records, Along { closing, snapshot, resync, within });
         Ok(())
     }
 
@@ -314,7 +290,7 @@ impl Task {
             return Err(Refusal::new(Code::Internal, "the model's part of the conversation isn't in memory"));
         };
         let provider = self.worker.provider(&llm);
-        let reply = Reply::new(call.reply_id.clone(), session.seq, call.attempt);
+        let reply = Reply::new(call.reply_id.clone(), call.attempt, call.hidden, session.seq);
         let bytes_max = self.worker.shared.options.limits.reply_bytes_max.get();
         self.running = Some(Running::start(effect, provider.as_deref(), request, reply, bytes_max));
         Ok(())
@@ -327,7 +303,7 @@ impl Task {
             model: None,
             system: agent.and_then(|agent| agent.system.clone()),
             messages: engine::prompt(&self.log.session).ok()?,
-            tools: turn.client.tools.clone(),
+            tools: turn.client.tools.clone().unwrap_or_default(),
             index: turn.calls.saturating_sub(1),
             hidden: call.hidden,
         };
@@ -335,7 +311,7 @@ impl Task {
     }
 
     /// Tells readers what came while the start of the call was made durable.
-    async fn pursue(&mut self) -> Result<(), Refusal> {
+    pub(super) async fn pursue(&mut self) -> Result<(), Refusal> {
         while let Some(ended) = self.running.as_mut().and_then(|running| running.drain(&self.log.session.tree)) {
             self.settle(ended).await?;
         }
@@ -377,11 +353,23 @@ impl Task {
         Ok(())
     }
 
-    fn count(&mut self, runs: bool) {
+    /// Whether this session has something going on that a drain waits for.
+    fn count(&mut self) {
+        let runs = !engine::wanted(&self.log.session).is_empty();
         if runs != self.counted {
             self.counted = runs;
             self.worker.shared.running.send_modify(|running| *running = if runs { *running + 1 } else { *running - 1 });
         }
+    }
+
+    /// The most turns that wait.
+    pub(super) fn queue_turns_max(&self) -> usize {
+        self.worker.shared.options.limits.queue_turns_max.get()
+    }
+
+    /// Whether nothing new is begun any more.
+    pub(super) fn is_draining(&self) -> bool {
+        self.worker.shared.is_draining()
     }
 
     /// Where a reader is that has been told everything.
@@ -389,4 +377,14 @@ impl Task {
         let within = self.running.as_ref().map(Running::cursor).filter(|cursor| cursor.within.is_some());
         within.unwrap_or(Cursor::after(self.log.session.seq))
     }
+}
+
+/// Whether readers saw something of a reply, which `closing` closes, that `records` don't keep: all of an attempt that failed; of one
+/// that was stopped its calls, or all.
+fn lets_go(closing: &EventBody, records: &[Record]) -> bool {
+    let EventBody::Live(Live::ReplyEnded { calls, .. }) = closing else { return false };
+    let failed = records.iter().any(|record| matches!(record.body, Body::CallFailed(_)));
+    let stopped = records.iter().any(|record| matches!(record.body, Body::CallVoided(_)));
+    let kept = |record: &Record| if let Body::MessageNew(new) = &record.body { new.partial } else { false };
+    failed || (stopped && (!calls.is_empty() || !records.iter().any(kept)))
 }

@@ -1,13 +1,14 @@
 //! What the threads of a runtime share: who owns which session, and whether it is stopping.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::Options;
-use super::session_task::Command;
+use super::command::Command;
 use super::worker::{self, Opening};
 use crate::ids::SessionKey;
 use crate::protocol::{Code, Refusal};
@@ -33,6 +34,12 @@ pub struct Shared {
     /// Session tasks that live.
     pub(super) living: watch::Sender<usize>,
     pub(super) draining: watch::Sender<bool>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
 }
 
 /// The sessions that have a task.
@@ -100,8 +107,9 @@ impl Shared {
             let commands = self.start(key, sessions.tasks.len())?;
             sessions.tasks.entry(key.clone()).insert_entry(commands).into_mut()
         };
-        // The last place is kept for the command to stop.
-        if commands.capacity() <= 1 {
+        // The last place is kept for the command to stop. Streams ask again by themselves: they leave half to those who don't.
+        let kept = if matches!(command, Command::Follow(..)) { commands.max_capacity() / 2 } else { 1 };
+        if commands.capacity() <= kept {
             let text = format!("{} requests wait for the session, the most that are allowed", self.options.limits.session_requests_max);
             return Err(Refusal::new(Code::TooManyRequests, text));
         }

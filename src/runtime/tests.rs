@@ -1,8 +1,15 @@
 //! The runtime over a memory store and a model that the test plays, on one thread without a web server.
 
 mod asking;
+mod erasing;
+mod events;
+mod lists;
+mod queue;
 mod restart;
+mod snapshots;
 mod stopping;
+mod threads;
+mod transfers;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +23,8 @@ use super::*;
 use crate::draw::draw;
 use crate::ids::{SessionId, Tenant};
 use crate::protocol::{
-    CallError, CallErrorKind, CallRequest, Client, Event, EventBody, Finish, InputBody, Live, Message, Role, SessionStatus, ViewOptions,
+    CallError, CallErrorKind, CallRequest, Client, Event, EventBody, Finish, HeadTo, InputBody, Live, Message, OnBusy, Role, SessionStatus,
+    TreeQuery, TreeView, ViewOptions,
 };
 use crate::provider::{Attempt, Chunk, Provider};
 use crate::store::faulty::{Fault, Faulty};
@@ -58,7 +66,7 @@ impl Provider for Played {
     }
 }
 
-const LIMITS: &str = "readers_max = 4\nsession_requests_max = 3\nreader_batches_max = 64\ncalls_per_turn_max = 3\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
+const LIMITS: &str = "readers_max = 4\nsession_requests_max = 3\nreader_batches_max = 64\ncalls_per_turn_max = 3\nqueue_turns_max = 4\nqueue_messages_max = 8\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
 
 struct Bench {
     runtime: Runtime,
@@ -81,8 +89,15 @@ impl Bench {
         self.runtime.submit(&key(), input(turn, messages)).await
     }
 
+    /// One message at the head.
+    async fn add(&self, turn: &str, id: &str, on_busy: OnBusy) -> Result<Submitted, Refusal> {
+        let message = Message::text(Role::User, format!("says {id}")).with_id(id.into());
+        let body = InputBody::Append { messages: vec![message] };
+        self.runtime.submit(&key(), Input { on_busy, body, ..input(turn, &[]) }).await
+    }
+
     async fn tree(&self) -> String {
-        let page = self.runtime.tree(&key(), None, 100).await.unwrap();
+        let page = self.runtime.tree(&key(), TreeQuery { view: TreeView::Reader, after: None, limit: 100 }).await.unwrap();
         let drawn = draw(&page.nodes, page.head_id.as_ref());
         // Made ids are random; name them by their order.
         let mut names: Vec<&str> = page.nodes.iter().map(|node| node.id.as_str()).filter(|id| id.starts_with("hw_")).collect();
@@ -94,7 +109,7 @@ impl Bench {
 fn input(turn: &str, messages: &[(&str, Role, &str)]) -> Input {
     let messages = messages.iter().map(|(id, role, text)| Message::text(*role, *text).with_id((*id).into())).collect();
     let body = InputBody::Messages { messages, options: ViewOptions::default() };
-    Input { agent_id: "bot".into(), turn_id: Some(turn.into()), run: None, client: Client::default(), body }
+    Input { agent_id: "bot".into(), turn_id: Some(turn.into()), run: None, client: Client::default(), on_busy: OnBusy::Refuse, body }
 }
 
 fn key() -> SessionKey {
@@ -115,6 +130,10 @@ async fn rest(mut reader: Reader) -> Vec<Event> {
         events.extend(batch.events.iter().cloned());
     }
     events
+}
+
+fn texts(snapshot: &Snapshot) -> Vec<String> {
+    snapshot.messages.iter().map(|message| message.joined_text()).collect()
 }
 
 fn text(events: &[Event]) -> String {
@@ -315,9 +334,11 @@ fn what_inactive_branches_say_is_read_from_the_store_when_named() {
     run(async {
         let bench = Bench::new();
         let mut first_reply = None;
+        // Long enough that not all of them stay.
+        let question = |n: usize| format!("question {n:>8000}");
         for n in 0..200 {
             let (turn, user) = (format!("t{n}"), format!("u{n}"));
-            let submitted = bench.say(&turn, &[(&user, Role::User, &format!("question {n}"))]).await.unwrap();
+            let submitted = bench.say(&turn, &[(&user, Role::User, &question(n))]).await.unwrap();
             bench.model.answers("answer").await;
             rest(reader(submitted)).await;
             if n == 0 {
@@ -330,7 +351,7 @@ fn what_inactive_branches_say_is_read_from_the_store_when_named() {
         let request = bench.model.answers("answer").await;
         rest(reader(submitted)).await;
         let read: Vec<String> = request.messages.iter().map(|message| message.joined_text()).collect();
-        assert_eq!(read, ["question 0", "answer", "and more"]);
+        assert_eq!(read, [question(0).as_str(), "answer", "and more"]);
         assert_eq!(bench.store.reads(), reads + 1, "one look for all that had left memory");
     });
 }

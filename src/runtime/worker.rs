@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::mpsc;
 
-use super::session_task::{self, Command};
+use super::command::Command;
+use super::session_task;
 use super::shared::Shared;
 use crate::ids::SessionKey;
 use crate::provider::Provider;

@@ -52,6 +52,57 @@ fn a_turn_whose_process_is_lost_again_and_again_fails() {
 }
 
 #[test]
+fn a_queue_outlives_its_process() {
+    run(async {
+        let bench = Bench::new();
+        let _running = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        bench.add("t2", "u2", OnBusy::Merge).await.map(drop).unwrap();
+        bench.add("t3", "u3", OnBusy::Merge).await.map(drop).unwrap();
+        bench.add("t4", "u4", OnBusy::Queue).await.map(drop).unwrap();
+        let (_, lost) = bench.model.asked().await;
+        let bench = next(bench).await;
+        assert!(lost.is_closed());
+        let page = bench.runtime.session(&key()).await.unwrap();
+        assert_eq!(
+            page.queue.iter().map(|queued| (queued.turn_id.as_str(), queued.messages.len())).collect::<Vec<_>>(),
+            [("t2", 2), ("t4", 1)]
+        );
+        let again = bench.add("t3", "u3", OnBusy::Merge).await.unwrap();
+        assert!(again.accepted.duplicate && again.accepted.turn_id == "t2".into() && again.accepted.position == Some(1));
+        for (asked, reply) in [(1, "one"), (4, "both"), (6, "last")] {
+            assert_eq!(bench.model.answers(reply).await.messages.len(), asked);
+        }
+        let events = rest(reader(again)).await;
+        assert_eq!((matches!(events[0].body, EventBody::TurnStarted { .. }), text(&events).as_str()), (true, "both"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let drawn = "u1 user: hello\nr1 assistant: one\nu2 user: says u2\nu3 user: says u3\nr2 assistant: both\nu4 user: says u4\nr3 assistant: last  <- head\n";
+        assert_eq!(bench.tree().await, drawn);
+    });
+}
+
+#[test]
+fn a_turn_that_waits_for_results_asks_nothing_of_the_next_process() {
+    run(async {
+        let bench = Bench::new();
+        queue::waiting(&bench).await;
+        bench.add("t2", "u2", OnBusy::Queue).await.map(drop).unwrap();
+        let bench = next(bench).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(*bench.runtime.0.living.borrow(), 0, "there is nothing to do");
+        let page = bench.runtime.session(&key()).await.unwrap();
+        assert_eq!((page.status, page.open_calls.len(), page.queue.len()), (SessionStatus::Waiting, 2, 1));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(bench.model.0.lock().unwrap().is_empty());
+        assert_eq!(*bench.runtime.0.running.borrow(), 0);
+        for (turn, call) in [("t3", "c1"), ("t4", "c2")] {
+            bench.runtime.submit(&key(), queue::result(turn, call)).await.map(drop).unwrap();
+        }
+        bench.model.answers("Seen.").await;
+        assert_eq!(bench.model.answers("And that.").await.messages.last().unwrap().joined_text(), "says u2");
+    });
+}
+
+#[test]
 fn a_turn_id_is_known_after_a_restart() {
     run(async {
         let bench = Bench::new();

@@ -48,3 +48,28 @@ fn nothing_follows_an_append_that_failed() {
         assert_eq!(bench.store.appends(), 1, "the model's answer is not appended after what is missing");
     });
 }
+
+#[test]
+fn calls_that_were_shown_and_not_kept_are_taken_back() {
+    run(async {
+        let bench = Bench::new();
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let (_, model) = bench.model.asked().await;
+        model.send(says("Let me look.")).unwrap();
+        model.send(Ok(Chunk::ToolCall { index: 0, id: Some("c1".into()), name: "look".to_owned() })).unwrap();
+        let mut reader = reader(submitted);
+        while !reader.next().await.unwrap().events.iter().any(|event| matches!(event.body, EventBody::Live(Live::ToolCallStarted { .. }))) {
+        }
+        bench.runtime.cancel(&key(), None).await.unwrap();
+        let events = rest(reader).await;
+        let places = |wanted: fn(&EventBody) -> bool| events.iter().position(|event| wanted(&event.body)).unwrap();
+        let (ended, voided) = (
+            places(|body| matches!(body, EventBody::Live(Live::ReplyEnded { .. }))),
+            places(|body| matches!(body, EventBody::CallVoided { .. })),
+        );
+        assert!(ended < voided);
+        let EventBody::Resync(whole) = &events[voided + 1].body else { panic!("{events:?}") };
+        assert_eq!(texts(whole), ["hello", "Let me look."]);
+        assert!(whole.messages[1].tool_calls.is_empty());
+    });
+}

@@ -1,0 +1,217 @@
+//! What was told of a reply in the making: its pieces, in order, those that go on with each other as one. Any place in it can be
+//! found again. May not know readers.
+
+use crate::ids::Millis;
+use crate::protocol::Live;
+
+/// The pieces.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    list: Vec<Piece>,
+    told: u64,
+}
+
+#[derive(Debug)]
+struct Piece {
+    /// When something was last added to it.
+    at: Millis,
+    /// Characters and marks told before it.
+    before: u64,
+    live: Live,
+}
+
+/// A place among the pieces: after so many bytes of the text of one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    piece: usize,
+    bytes: usize,
+}
+
+/// Something that was told, and how much was told with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    /// When.
+    pub at: Millis,
+    /// Characters and marks told then.
+    pub told: u64,
+    /// What.
+    pub live: Live,
+}
+
+impl Pieces {
+    /// Characters and marks told so far: one a mark (a start, an end), one a character.
+    pub fn told(&self) -> u64 {
+        self.told
+    }
+
+    /// Adds what is told now.
+    pub fn tell(&mut self, live: Live, at: Millis) {
+        let before = self.told;
+        self.told += size(&live);
+        match self.list.last_mut() {
+            Some(last) if goes_on(&last.live, &live) => {
+                last.at = at;
+                if let (Some(text), Some(more)) = (text_mut(&mut last.live), text(&live)) {
+                    text.push_str(more);
+                }
+            }
+            Some(_) | None => self.list.push(Piece { at, before, live }),
+        }
+    }
+
+    /// The place where everything was told so far.
+    pub fn end(&self) -> Place {
+        match self.list.last().and_then(|last| text(&last.live)) {
+            Some(text) => Place { piece: self.list.len() - 1, bytes: text.len() },
+            None => Place { piece: self.list.len(), bytes: 0 },
+        }
+    }
+
+    /// The place where `told` characters and marks were told.
+    pub fn place(&self, told: u64) -> Place {
+        let after = self.list.partition_point(|piece| piece.before < told);
+        let Some(piece) = after.checked_sub(1) else { return Place::default() };
+        let within = usize::try_from(told - self.list[piece].before).unwrap_or(usize::MAX);
+        let Some(text) = text(&self.list[piece].live) else { return Place { piece: after, bytes: 0 } };
+        let bytes = text.char_indices().nth(within).map_or(text.len(), |(bytes, _)| bytes);
+        Place { piece, bytes }
+    }
+
+    /// What was told from a place on.
+    pub fn since(&self, place: Place) -> impl Iterator<Item = Said> + '_ {
+        let pieces = self.list.iter().enumerate().skip(place.piece);
+        pieces.filter_map(move |(index, Piece { at, live, .. })| {
+            let told = self.list.get(index + 1).map_or(self.told, |next| next.before);
+            let skipped = if index == place.piece { place.bytes } else { 0 };
+            let live = match text(live) {
+                Some(text) if text.len() == skipped => return None,
+                Some(text) if skipped > 0 => with_text(live, &text[skipped..]),
+                Some(_) | None => live.clone(),
+            };
+            Some(Said { at: *at, told, live })
+        })
+    }
+}
+
+/// How much a piece counts.
+fn size(live: &Live) -> u64 {
+    text(live).map_or(1, |delta| delta.chars().count() as u64)
+}
+
+fn text(live: &Live) -> Option<&str> {
+    match live {
+        Live::Text { delta, .. } | Live::Reasoning { delta, .. } | Live::ToolCallArguments { delta, .. } => Some(delta),
+        Live::TextStarted { .. }
+        | Live::ReasoningStarted { .. }
+        | Live::ReasoningEnded { .. }
+        | Live::ToolCallStarted { .. }
+        | Live::ReplyEnded { .. } => None,
+    }
+}
+
+fn text_mut(live: &mut Live) -> Option<&mut String> {
+    match live {
+        Live::Text { delta, .. } | Live::Reasoning { delta, .. } | Live::ToolCallArguments { delta, .. } => Some(delta),
+        Live::TextStarted { .. }
+        | Live::ReasoningStarted { .. }
+        | Live::ReasoningEnded { .. }
+        | Live::ToolCallStarted { .. }
+        | Live::ReplyEnded { .. } => None,
+    }
+}
+
+/// Whether `next` goes on with the text of `last`.
+fn goes_on(last: &Live, next: &Live) -> bool {
+    match (last, next) {
+        (Live::Text { .. }, Live::Text { .. }) => true,
+        (Live::Reasoning { index: last, .. }, Live::Reasoning { index, .. }) => last == index,
+        (Live::ToolCallArguments { id: last, .. }, Live::ToolCallArguments { id, .. }) => last == id,
+        (
+            Live::TextStarted { .. }
+            | Live::Text { .. }
+            | Live::ReasoningStarted { .. }
+            | Live::Reasoning { .. }
+            | Live::ReasoningEnded { .. }
+            | Live::ToolCallStarted { .. }
+            | Live::ToolCallArguments { .. }
+            | Live::ReplyEnded { .. },
+            _,
+        ) => false,
+    }
+}
+
+/// The same piece with another text.
+fn with_text(live: &Live, part: &str) -> Live {
+    let delta = part.to_owned();
+    match live {
+        Live::Text { reply_id, .. } => Live::Text { reply_id: reply_id.clone(), delta },
+        Live::Reasoning { reply_id, index, .. } => Live::Reasoning { reply_id: reply_id.clone(), index: *index, delta },
+        Live::ToolCallArguments { id, .. } => Live::ToolCallArguments { id: id.clone(), delta },
+        Live::TextStarted { .. }
+        | Live::ReasoningStarted { .. }
+        | Live::ReasoningEnded { .. }
+        | Live::ToolCallStarted { .. }
+        | Live::ReplyEnded { .. } => live.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said() -> Pieces {
+        let mut pieces = Pieces::default();
+        let text = |delta: &str| Live::Text { reply_id: "r".into(), delta: delta.to_owned() };
+        let arguments = |id: &str, delta: &str| Live::ToolCallArguments { id: id.into(), delta: delta.to_owned() };
+        pieces.tell(Live::ReasoningStarted { reply_id: "r".into(), index: 1 }, 1);
+        pieces.tell(Live::Reasoning { reply_id: "r".into(), index: 1, delta: "hm".to_owned() }, 1);
+        pieces.tell(Live::ReasoningEnded { reply_id: "r".into(), index: 1 }, 2);
+        pieces.tell(Live::TextStarted { reply_id: "r".into() }, 2);
+        pieces.tell(text("aé"), 2);
+        pieces.tell(text("🦀b"), 3);
+        for id in ["c1", "c2"] {
+            pieces.tell(Live::ToolCallStarted { reply_id: "r".into(), id: id.into(), name: "look".to_owned() }, 4);
+        }
+        for (id, delta) in [("c1", "{\"a"), ("c2", "{"), ("c1", "\":1}"), ("c2", "}")] {
+            pieces.tell(arguments(id, delta), 5);
+        }
+        pieces
+    }
+
+    /// One entry a character or mark.
+    fn flat(said: impl Iterator<Item = Said>) -> Vec<Live> {
+        said.flat_map(|said| match text(&said.live) {
+            Some(text) => text.chars().map(|char| with_text(&said.live, &char.to_string())).collect(),
+            None => vec![said.live],
+        })
+        .collect()
+    }
+
+    #[test]
+    fn any_place_is_found_again() {
+        let pieces = said();
+        let all = flat(pieces.since(Place::default()));
+        assert_eq!(all.len() as u64, pieces.told());
+        for told in 0..=pieces.told() {
+            let place = pieces.place(told);
+            let skipped = usize::try_from(told).unwrap();
+            assert_eq!(flat(pieces.since(place)), all[skipped..], "after {told}");
+            let last = pieces.since(place).last();
+            assert!(last.is_none_or(|last| last.told == pieces.told()));
+        }
+        assert_eq!(pieces.since(pieces.end()).count(), 0);
+        assert_eq!(pieces.since(pieces.place(99)).count(), 0);
+    }
+
+    #[test]
+    fn what_comes_later_goes_on_at_the_end() {
+        let mut pieces = said();
+        let (end, told) = (pieces.end(), pieces.told());
+        pieces.tell(Live::ToolCallArguments { id: "c2".into(), delta: " ".to_owned() }, 9);
+        pieces.tell(Live::ToolCallStarted { reply_id: "r".into(), id: "c3".into(), name: "look".to_owned() }, 9);
+        let since: Vec<Said> = pieces.since(end).collect();
+        assert_eq!(since.iter().map(|said| said.told).collect::<Vec<_>>(), [told + 1, told + 2]);
+        assert_eq!(since[0].live, Live::ToolCallArguments { id: "c2".into(), delta: " ".to_owned() });
+        assert_eq!(pieces.since(pieces.end()).count(), 0);
+    }
+}

@@ -1,0 +1,65 @@
+//! Submits, as a session's task takes them: decided, made durable, answered with what follows.
+
+use super::command::{Answer, give, reply};
+use super::session_task::Task;
+use super::shared::stopping;
+use super::{Following, Submitted, TurnEnd};
+use crate::engine::{self, End, Record, Submit};
+use crate::ids::TurnId;
+use crate::protocol::{Accepted, Refusal};
+
+impl Task {
+    /// Takes a submit.
+    pub(super) async fn submit(&mut self, submit: &Submit, answer: Answer<Submitted>) -> Result<(), Refusal> {
+        let (records, accepted) = match self.decide(submit) {
+            Ok(decided) => decided,
+            Err(refusal) => {
+                reply(answer, Err(refusal));
+                return Ok(());
+            }
+        };
+        let committed = async {
+            self.commit(records, None).await?;
+            let snapshot = if accepted.resync { Some(self.snapshot().await?) } else { None };
+            let following = self.following(&accepted.turn_id)?;
+            Ok(Submitted { accepted, snapshot, cursor: self.cursor(), following })
+        };
+        let submitted = committed.await;
+        // After a failed append the fold is ahead of the log: nothing may follow it.
+        give(answer, submitted)?;
+        self.pursue().await
+    }
+
+    fn decide(&mut self, submit: &Submit) -> Result<(Vec<Record>, Accepted), Refusal> {
+        self.audience.must_have_room()?;
+        let (records, accepted) = engine::submit(&self.log.session, &self.log.key.session, submit, &self.context())?;
+        if !records.is_empty() && self.is_draining() {
+            return Err(stopping());
+        }
+        Ok((records, accepted))
+    }
+
+    /// What a submitter of a turn follows: what it says, its beginning, or nothing more.
+    fn following(&mut self, turn_id: &TurnId) -> Result<Following, Refusal> {
+        let session = &self.log.session;
+        if session.turn.as_ref().is_some_and(|turn| turn.id == *turn_id) {
+            if session.is_waiting() {
+                return Ok(Following::Ended(TurnEnd::Waiting { calls: session.tree.open_calls().to_vec() }));
+            }
+            return self.audience.admit(turn_id.clone()).map(Following::Running);
+        }
+        if session.queue.position(turn_id).is_some() {
+            return self.audience.admit_waiting(turn_id.clone()).map(Following::Running);
+        }
+        Ok(Following::Ended(self.ended_as(turn_id)))
+    }
+
+    /// How a turn ended; what never was a turn ended well.
+    fn ended_as(&self, turn_id: &TurnId) -> TurnEnd {
+        match self.log.session.turns.turn_of(turn_id).and_then(|(_, known)| known.end) {
+            None | Some(End::Completed) => TurnEnd::Completed,
+            Some(End::Failed { code, message }) => TurnEnd::Failed { code, message },
+            Some(End::Cancelled) => TurnEnd::Cancelled,
+        }
+    }
+}
