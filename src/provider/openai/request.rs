@@ -180,7 +180,7 @@ fn result(read: &protocol::Message) -> Cow<'_, str> {
     let text = text(read);
     match &read.error {
         None => text,
-        Some(error) if text.is_empty() => format!("Error: {error}").into(),
+        Some(error) if text.is_empty() || text == *error => format!("Error: {error}").into(),
         Some(error) => format!("{text}\nError: {error}").into(),
     }
 }

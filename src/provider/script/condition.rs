@@ -16,6 +16,7 @@ pub(super) struct Condition {
     role: Option<Speaker>,
     call: Option<u32>,
     tool_result: Option<ToolResult>,
+    offered: Option<String>,
     hidden: Option<bool>,
 }
 
@@ -32,6 +33,7 @@ impl Condition {
             && self.role.is_none_or(|role| reading.role == Some(role.into()))
             && self.call.is_none_or(|call| reading.call == call)
             && self.tool_result.as_ref().is_none_or(|wanted| wanted.fits(reading))
+            && self.offered.as_ref().is_none_or(|tool| reading.offered.contains(tool))
             && self.hidden.is_none_or(|hidden| reading.hidden == hidden)
     }
 }
@@ -105,8 +107,8 @@ enum ToolResult {
 impl ToolResult {
     fn fits(&self, reading: &Reading) -> bool {
         match self {
-            Self::Present(present) => reading.result.is_some() == *present,
-            Self::Of(name) => reading.result.as_ref().is_some_and(|(tool, _)| tool == name),
+            Self::Present(present) => reading.results.is_empty() != *present,
+            Self::Of(name) => reading.results.last().is_some_and(|(tool, _)| tool == name),
         }
     }
 }

@@ -13,8 +13,10 @@ pub(super) struct Reading {
     pub last_user: String,
     /// All user messages' texts.
     pub users: Vec<String>,
-    /// The newest tool result after the last user message: the tool's name and what it gave.
-    pub result: Option<(String, String)>,
+    /// The tool results after the last user message, the newest last: the tool's name and what it gave.
+    pub results: Vec<(String, String)>,
+    /// The names of the tools that may be called.
+    pub offered: Vec<String>,
     /// Number of messages.
     pub count: usize,
     /// Characters of all texts, the system prompt's and the calls' included.
@@ -31,14 +33,16 @@ impl Reading {
         let messages = &request.messages;
         let users: Vec<String> =
             messages.iter().filter(|message| message.role == Role::User).map(|message| message.joined_text()).collect();
-        let newest = messages.iter().rev().take_while(|message| message.role != Role::User).find(|message| message.role == Role::Tool);
+        let asked = messages.iter().rposition(|message| message.role == Role::User).map_or(0, |place| place + 1);
+        let results = messages[asked..].iter().filter(|message| message.role == Role::Tool);
         let characters = messages.iter().map(|message| characters(message)).sum::<usize>();
         Self {
             role: messages.last().map(|message| message.role),
             last: messages.last().map(|message| said(message)).unwrap_or_default(),
             last_user: users.last().cloned().unwrap_or_default(),
             users,
-            result: newest.map(|message| (tool_name(request, message), said(message))),
+            results: results.map(|message| (tool_name(request, message), said(message))).collect(),
+            offered: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             count: messages.len(),
             characters: characters + request.system.as_deref().map_or(0, |system| system.chars().count()),
             call: request.index,

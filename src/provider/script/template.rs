@@ -2,7 +2,7 @@
 
 use super::reading::Reading;
 
-/// Between the user texts of `{users}`.
+/// Between the texts of `{users}` and of `{results}`.
 const BETWEEN: &str = " | ";
 
 /// What a placeholder stands for.
@@ -12,19 +12,30 @@ enum Placeholder {
     Users,
     Count,
     Result,
+    Results,
     Call,
 }
 
 impl Placeholder {
-    const ALL: [(&str, Self); 5] =
-        [("last", Self::Last), ("users", Self::Users), ("count", Self::Count), ("result", Self::Result), ("call", Self::Call)];
+    const ALL: [(&str, Self); 6] = [
+        ("last", Self::Last),
+        ("users", Self::Users),
+        ("count", Self::Count),
+        ("result", Self::Result),
+        ("results", Self::Results),
+        ("call", Self::Call),
+    ];
 
     fn fill(self, reading: &Reading, text: &mut String) {
         match self {
             Self::Last => text.push_str(&reading.last_user),
             Self::Users => text.push_str(&reading.users.join(BETWEEN)),
             Self::Count => text.push_str(&reading.count.to_string()),
-            Self::Result => text.push_str(reading.result.as_ref().map_or("", |(_, result)| result)),
+            Self::Result => text.push_str(reading.results.last().map_or("", |(_, result)| result)),
+            Self::Results => {
+                let results: Vec<&str> = reading.results.iter().map(|(_, result)| result.as_str()).collect();
+                text.push_str(&results.join(BETWEEN));
+            }
             Self::Call => text.push_str(&reading.call.to_string()),
         }
     }
@@ -136,7 +147,7 @@ mod tests {
     fn an_unknown_placeholder_is_refused_with_what_there_is() {
         assert_eq!(
             Template::parse("a {lats}").unwrap_err(),
-            "unknown placeholder {lats}; there are {last}, {users}, {count}, {result}, {call}; write {{lats}} for the text itself"
+            "unknown placeholder {lats}; there are {last}, {users}, {count}, {result}, {results}, {call}; write {{lats}} for the text itself"
         );
     }
 }

@@ -9,7 +9,7 @@ use futures_util::{FutureExt, StreamExt};
 
 use super::{Error, Script};
 use crate::ids::ToolCallId;
-use crate::protocol::{CallError, CallErrorKind, CallRequest, Finish, Message, Role, ToolCall, Usage};
+use crate::protocol::{CallError, CallErrorKind, CallRequest, Finish, Message, Role, Tool, ToolCall, Usage};
 use crate::provider::{Chunk, Provider, ScriptOptions};
 
 fn script(rules: &str) -> Script {
@@ -116,6 +116,35 @@ fn results_count_after_the_last_user_message_only() {
 }
 
 #[test]
+fn rules_call_what_is_offered_and_read_all_results() {
+    let script = script(
+        r#"
+        [[rule]]
+        when = { tool_result = true }
+        text = "{results}; {result}"
+        [[rule]]
+        when = { offered = "weather" }
+        tool_calls = [{ name = "weather", id = "c1" }, { name = "weather", id = "c2" }]
+        [[rule]]
+        text = "no weather"
+        "#,
+    );
+    let asks = |tools: &[&str], more: Vec<Message>| {
+        let mut messages = vec![user("x")];
+        messages.extend(more);
+        let tool = |name: &&str| Tool { name: (*name).to_owned(), description: String::new(), parameters: None, metadata: None };
+        said(&burst(&script, CallRequest { tools: tools.iter().map(tool).collect(), ..request(messages) }))
+    };
+    assert_eq!(asks(&[], vec![]), "no weather <Stop>");
+    assert_eq!(asks(&["clock"], vec![]), asks(&[], vec![]));
+    assert_eq!(asks(&["clock", "weather"], vec![]), "[0 weather]{}[1 weather]{} <ToolCalls>");
+    let mut called = Message::empty(Role::Assistant);
+    called.tool_calls = ["c1", "c2"].map(|id| ToolCall::new(id.into(), "weather", "{}")).to_vec();
+    let gave = |id: &str, text: &str| Message { tool_call_id: Some(id.into()), ..Message::text(Role::Tool, text) };
+    assert_eq!(asks(&["weather"], vec![called, gave("c1", "18"), gave("c2", "2")]), "18 | 2; 2 <Stop>");
+}
+
+#[test]
 fn the_calls_index_and_visibility_can_be_asked_for() {
     let script =
         script("[[rule]]\nwhen = { hidden = true }\ntext = 'h'\n[[rule]]\nwhen = { call = 2 }\ntext = 'c{call}'\n[[rule]]\ntext = 'x'");
@@ -208,6 +237,20 @@ fn the_demo_answers_anything() {
     assert_eq!(reply("fail"), "I was about to say  <Refused>");
     assert!(reply("").ends_with("<Stop>"));
     assert!(reply("help").contains("\"long\""));
+    assert_eq!(reply("color"), "You said: color\n\nI have read 1 messages of this conversation. <Stop>");
+}
+
+#[test]
+fn the_demo_uses_the_tools_of_the_page() {
+    let demo = Script::load(&ScriptOptions::default(), Path::new(".")).unwrap();
+    let tool = |name: &str| Tool { name: name.to_owned(), description: String::new(), parameters: None, metadata: None };
+    let reply = |text: &str| {
+        let tools = vec![tool("set_color"), tool("ask_person")];
+        said(&burst(&demo, CallRequest { tools, ..request(vec![user(text)]) }))
+    };
+    assert_eq!(reply("Color"), r#"[0 set_color]{"color":"teal"} <ToolCalls>"#);
+    assert_eq!(reply("ask"), r#"I had better ask. [0 ask_person]{"question":"Shall I go on?"} <ToolCalls>"#);
+    assert_eq!(reply("both"), r#"[0 set_color]{"color":"gold"}[1 ask_person]{"question":"Is this better?"} <ToolCalls>"#);
 }
 
 #[tokio::test(start_paused = true)]
