@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::outbound::{Content, Messages};
-use crate::ids::NodeId;
+use crate::ids::{NodeId, ToolCallId};
 use crate::protocol::Json;
 
 /// One event; `timestamp` is written by the writer.
@@ -24,7 +24,7 @@ pub(super) enum AguiEvent<'a> {
         thread_id: &'a str,
         run_id: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        outcome: Option<AguiOutcome>,
+        outcome: Option<AguiOutcome<'a>>,
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         usage: &'a [TokenUsage],
     },
@@ -120,7 +120,11 @@ impl Serialize for ReasoningId<'_> {
 /// How a run ended, where the reader knows such ends.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum AguiOutcome {
+pub(super) enum AguiOutcome<'a> {
+    Success {
+        #[serde(rename = "pendingToolCallIds")]
+        pending_tool_call_ids: &'a [ToolCallId],
+    },
     Cancelled,
 }
 

@@ -4,7 +4,7 @@ use serde::de::{self, MapAccess};
 use serde_json::value::RawValue;
 
 use super::reading::{Fields, Object, Reading, clip};
-use crate::protocol::{Code, Json, PartialView, SameIdEdit, json_fault};
+use crate::protocol::{Code, Json, OnBusy, PartialView, SameIdEdit, json_fault};
 
 const ALLOWED: &str = "queue, run, partial_view, same_id_edit";
 
@@ -14,6 +14,8 @@ const UNKNOWN_MAX: usize = 5;
 /// What a run says for itself, instead of the agent's defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forwarded {
+    /// `queue`: what becomes of it when a turn is there already.
+    pub on_busy: Option<OnBusy>,
     /// Whether a reply is due, whatever the view says.
     pub run: Option<bool>,
     /// A view with no known id on a session that has nodes.
@@ -65,10 +67,10 @@ impl<'de> Fields<'de> for OptionFields {
 
     fn field<A: MapAccess<'de>>(&mut self, reading: &Reading<'_>, name: &str, map: &mut A) -> Result<bool, A::Error> {
         match name {
-            "queue" => refuse_queue(reading, map)?,
+            "queue" => self.options.on_busy = queue(reading, map)?,
             "run" => self.options.run = reading.value(map, "run")?,
-            "partial_view" => self.options.partial_view = reading.value(map, "partial_view")?,
-            "same_id_edit" => self.options.same_id_edit = reading.value(map, "same_id_edit")?,
+            "partial_view" => self.options.partial_view = reading.word(map, "partial_view", &PartialView::WORDS)?,
+            "same_id_edit" => self.options.same_id_edit = reading.word(map, "same_id_edit", &SameIdEdit::WORDS)?,
             _ => {
                 if self.unknown.len() < UNKNOWN_MAX {
                     self.unknown.push(format!("`{}`", clip(name)));
@@ -88,11 +90,8 @@ impl<'de> Fields<'de> for OptionFields {
     }
 }
 
-fn refuse_queue<'de, A: MapAccess<'de>>(reading: &Reading<'_>, map: &mut A) -> Result<(), A::Error> {
-    match reading.value::<Option<&RawValue>, A>(map, "queue")?.map(RawValue::get) {
-        None | Some("false") => Ok(()),
-        Some(_) => {
-            Err(reading.refuse_field("queue", Code::NotAvailable, "queues aren't available yet; submit again when the turn has ended"))
-        }
-    }
+fn queue<'de, A: MapAccess<'de>>(reading: &Reading<'_>, map: &mut A) -> Result<Option<OnBusy>, A::Error> {
+    let Some(json) = reading.value::<Option<&RawValue>, A>(map, "queue")? else { return Ok(None) };
+    let on_busy = OnBusy::from_queue(json.get());
+    on_busy.map(Some).map_err(|refusal| reading.refuse_field("queue", refusal.code, &refusal.message))
 }

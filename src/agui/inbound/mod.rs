@@ -5,32 +5,13 @@ mod forwarded;
 mod frame;
 mod message;
 mod part;
-mod reading;
 mod run;
 mod tool;
-
-use std::str;
 
 pub use forwarded::Forwarded;
 pub use frame::Frame;
 pub use run::RunInput;
 
-use crate::protocol::Refusal;
+pub use crate::protocol::Limits;
 
-/// What is accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The most messages of a view.
-    pub view_messages_max: usize,
-    /// The most bytes of one message's content. Replies are exempt: they are Headwater's own, sent back.
-    pub content_bytes_max: usize,
-}
-
-/// JSON is UTF-8.
-fn text(bytes: &[u8]) -> Result<&str, Refusal> {
-    str::from_utf8(bytes).map_err(|error| {
-        let good = str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
-        let last = good.rsplit('\n').next().unwrap_or_default();
-        reading::bad_json("a byte that is not UTF-8", good.split('\n').count(), last.len() + 1)
-    })
-}
+use crate::protocol::reading;

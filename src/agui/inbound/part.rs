@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::{self, MapAccess};
 
-use super::reading::{Fields, Object, Reading, clip};
+use super::reading::{Fields, Object, Reading, clip, source};
 use crate::protocol::{Code, Json, Part, PartKind};
 
 const PARTS: &str = "text, image, audio, video, document, binary";
@@ -73,13 +73,13 @@ impl PartFields {
             Some("video") => PartKind::Video,
             Some(_) | None => PartKind::Document,
         };
-        let (source, id) = match (self.data, self.url, self.id) {
-            (Some(data), _, id) => (Source { kind: "data", value: data, mime_type, provider: None }, id),
-            (None, Some(url), id) => (Source { kind: "url", value: url, mime_type, provider: None }, id),
-            (None, None, Some(id)) => (Source { kind: "file", value: id, mime_type, provider: None }, None),
+        let (kind_of_source, value, id) = match (self.data, self.url, self.id) {
+            (Some(data), _, id) => ("data", data, id),
+            (None, Some(url), id) => ("url", url, id),
+            (None, None, Some(id)) => ("file", id, None),
             (None, None, None) => return Err(reading.refuse(Code::BadRequest, "a binary part needs data, a url or an id")),
         };
-        let source = Json::from_value(&source).map_err(E::custom)?;
+        let source = source(reading, Some(kind_of_source), Some(value), mime_type, None)?;
         let metadata = match (self.metadata, self.filename) {
             (Some(metadata), _) => Some(metadata),
             (None, Some(filename)) => Some(Json::from_value(&Named { filename }).map_err(E::custom)?),
@@ -92,18 +92,6 @@ impl PartFields {
 #[derive(Serialize)]
 struct Named {
     filename: String,
-}
-
-/// A media source in native JSON.
-#[derive(Serialize)]
-struct Source<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    value: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mime_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    provider: Option<String>,
 }
 
 #[derive(Default)]
@@ -131,12 +119,6 @@ impl<'de> Fields<'de> for SourceFields {
     }
 
     fn finish<E: de::Error>(self, reading: &Reading<'_>) -> Result<Json, E> {
-        let Some(kind @ ("data" | "url" | "file")) = self.kind.as_deref() else {
-            return Err(reading.refuse_field("type", Code::BadRequest, "a source is `data`, `url` or `file`"));
-        };
-        let Some(value) = self.value else {
-            return Err(reading.refuse_field("value", Code::BadRequest, "a source needs it"));
-        };
-        Json::from_value(&Source { kind, value, mime_type: self.mime_type, provider: self.provider }).map_err(E::custom)
+        source(reading, self.kind.as_deref(), self.value, self.mime_type, self.provider)
     }
 }

@@ -13,7 +13,7 @@ use super::tool::ToolFields;
 use super::{Limits, reading};
 use crate::agui::Dialect;
 use crate::ids::{AgentId, SessionId, TurnId};
-use crate::protocol::{Client, Code, Input, InputBody, Json, Message, Refusal, Tool, ViewOptions};
+use crate::protocol::{Client, Code, Input, InputBody, Json, Message, OnBusy, Refusal, Tool, ViewOptions};
 
 /// One run that a front end asks for, in native terms.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub struct RunInput {
 impl RunInput {
     /// Reads the body of a POST.
     pub fn decode(body: &[u8], limits: &Limits) -> Result<Self, Refusal> {
-        Self::decode_text(super::text(body)?, limits)
+        Self::decode_text(reading::text(body)?, limits)
     }
 
     /// Reads the text of a body.
@@ -44,12 +44,13 @@ impl RunInput {
     }
 
     /// The engine's input: the view, for `agent_id`, with the agent's defaults where the run says nothing.
-    pub fn into_input(self, agent_id: AgentId, defaults: ViewOptions) -> Input {
+    pub fn into_input(self, agent_id: AgentId, defaults: ViewOptions, on_busy: OnBusy) -> Input {
         let options = ViewOptions {
             partial_view: self.headwater.partial_view.unwrap_or(defaults.partial_view),
             same_id_edit: self.headwater.same_id_edit.unwrap_or(defaults.same_id_edit),
         };
         Input {
+            on_busy: self.headwater.on_busy.unwrap_or(on_busy),
             agent_id,
             turn_id: Some(self.run_id),
             run: self.headwater.run,
@@ -130,7 +131,7 @@ impl<'de> Fields<'de> for RunFields<'de> {
             Some(props) => reading.within("forwardedProps", || forwarded::read(reading, props))?,
             None => Forwarded::default(),
         };
-        let client = Client { tools: self.tools.unwrap_or_default(), context, state: self.state, forwarded_props: self.forwarded_props };
+        let client = Client { tools: self.tools, context, state: self.state, forwarded_props: self.forwarded_props };
         let dialect = Dialect::of_version(self.version.as_ref().map(|version| &*version.0));
         let kind = self.kind.map(kind_text);
         Ok(Read { kind, run: RunInput { thread_id, run_id, dialect, messages, client, headwater } })

@@ -7,7 +7,7 @@ use super::translate;
 use crate::agui::Dialect;
 use crate::agui::encode::Writer;
 use crate::agui::event::{AguiEvent, AguiOutcome, Custom, TokenUsage};
-use crate::ids::{Millis, SessionId, TurnId};
+use crate::ids::{Millis, SessionId, ToolCallId, TurnId};
 use crate::protocol::{Code, Cursor, Frames, Snapshot, Usage};
 
 /// The version that is spoken.
@@ -18,9 +18,11 @@ const NUMBER_MAX: u64 = (1 << 53) - 1;
 
 /// How a run ended that didn't fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Outcome<'a> {
     /// Well.
     Success,
+    /// The client is to carry out these calls. Only the run has ended, the turn goes on with their results.
+    Waiting(&'a [ToolCallId]),
     /// It was stopped. Legacy readers are told that it ended.
     Cancelled,
 }
@@ -35,10 +37,11 @@ pub fn run_started(dialect: Dialect, thread: &SessionId, run: &TurnId, at: Milli
 }
 
 /// `RUN_FINISHED`: nothing may follow it. `usage` is that of each of the run's calls.
-pub fn run_finished(dialect: Dialect, thread: &SessionId, run: &TurnId, outcome: Outcome, usage: &[Usage], at: Millis) -> Frames {
+pub fn run_finished(dialect: Dialect, thread: &SessionId, run: &TurnId, outcome: Outcome<'_>, usage: &[Usage], at: Millis) -> Frames {
     let outcome = match (outcome, dialect) {
         (Outcome::Cancelled, Dialect::V1) => Some(AguiOutcome::Cancelled),
-        (Outcome::Cancelled, Dialect::Legacy) | (Outcome::Success, Dialect::V1 | Dialect::Legacy) => None,
+        (Outcome::Waiting(calls), Dialect::V1) => Some(AguiOutcome::Success { pending_tool_call_ids: calls }),
+        (Outcome::Cancelled | Outcome::Waiting(_), Dialect::Legacy) | (Outcome::Success, Dialect::V1 | Dialect::Legacy) => None,
     };
     let usage = by_model(usage);
     one(&AguiEvent::RunFinished { thread_id: thread.as_str(), run_id: run.as_str(), outcome, usage: &usage }, None, Some(at))

@@ -113,6 +113,11 @@ impl<'a> Pieces<'a> {
             EventBody::Resync(snapshot) => self.snapshot(snapshot),
             EventBody::MessageNew { .. }
             | EventBody::SessionCreated { .. }
+            | EventBody::SessionForked { .. }
+            | EventBody::SessionUpdated { .. }
+            | EventBody::TurnQueued { .. }
+            | EventBody::TurnJoined { .. }
+            | EventBody::TurnWaiting { .. }
             | EventBody::HeadMoved { .. }
             | EventBody::TurnStarted { .. }
             | EventBody::TurnCompleted { .. }
