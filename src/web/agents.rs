@@ -15,7 +15,7 @@ use super::{State, body, paths, sse, ws};
 use crate::agui::{Dialect, RunInput};
 use crate::clock;
 use crate::ids::{AgentId, TurnId};
-use crate::protocol::{Client, Code, Input, Refusal, ViewOptions, json_fault};
+use crate::protocol::{Code, Input, Refusal, ViewOptions, json_fault};
 use crate::runtime::{AgentOptions, OnDisconnect};
 
 /// `POST /agents/{agent}`: a `RunAgentInput` in, server-sent events out. Before the start a refusal is JSON with its status.
@@ -34,7 +34,7 @@ pub(super) async fn run(
     drop(body);
     let names = Names { dialect: parsed.dialect, thread: parsed.thread_id.clone(), run: parsed.run_id.clone() };
     let key = caller.key(parsed.thread_id.clone());
-    let input = to_input(parsed, agent_id, agent)?;
+    let input = to_input(parsed, agent_id, agent);
     let on_disconnect = agent.on_disconnect.unwrap_or(OnDisconnect::Cancel);
     // Held from before the submit: the client may go away while it is being taken.
     let turn = Turn { runtime: state.runtime.clone(), key: key.clone(), id: names.run.clone() };
@@ -56,18 +56,9 @@ pub(super) async fn run(
 }
 
 /// A parsed run as a submit to `agent_id`.
-pub(super) fn to_input(parsed: RunInput, agent_id: AgentId, agent: &AgentOptions) -> Result<Input, Refusal> {
-    refuse_tools(&parsed.client)?;
+pub(super) fn to_input(parsed: RunInput, agent_id: AgentId, agent: &AgentOptions) -> Input {
     let defaults = ViewOptions { partial_view: agent.partial_view, same_id_edit: agent.same_id_edit };
-    Ok(parsed.into_input(agent_id, defaults))
-}
-
-/// Front-end tools aren't built yet; silently leaving them out would make a model that can't do what its page offers.
-fn refuse_tools(client: &Client) -> Result<(), Refusal> {
-    if client.tools.is_empty() {
-        return Ok(());
-    }
-    Err(Refusal::new(Code::NotAvailable, "front-end tools come later; send the run without tools"))
+    parsed.into_input(agent_id, defaults, agent.on_busy)
 }
 
 /// `GET /agents/{agent}`: the WebSocket. What else is read here comes later.

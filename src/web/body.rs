@@ -10,10 +10,14 @@ use actix_web::web::{Bytes, Payload};
 use super::Options;
 use crate::protocol::{Code, Refusal};
 
-/// The whole body. A body that says at once that it is too large isn't read at all.
+/// The whole body.
 pub(super) async fn read(request: &HttpRequest, payload: Payload, options: &Options) -> Result<Bytes, Refusal> {
+    read_up_to(options.body_bytes_max, request, payload, options).await
+}
+
+/// The whole body, of at most `limit` bytes. A body that says at once that it is too large isn't read at all.
+pub(super) async fn read_up_to(limit: usize, request: &HttpRequest, payload: Payload, options: &Options) -> Result<Bytes, Refusal> {
     expect_plain(request)?;
-    let limit = options.body_bytes_max;
     let declared =
         request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()).and_then(|length| length.parse::<u64>().ok());
     if declared.is_some_and(|declared| usize::try_from(declared).map_or(true, |declared| declared > limit)) {

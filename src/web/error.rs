@@ -40,26 +40,46 @@ impl ResponseError for Failure {
 pub(super) fn answer(refusal: &Refusal) -> HttpResponse {
     let status = status(refusal.code);
     let mut builder = HttpResponse::build(status);
-    if status == StatusCode::SERVICE_UNAVAILABLE {
+    if passes_by_itself(refusal.code) {
         builder.insert_header((RETRY_AFTER, "1"));
     }
     builder.json(refusal)
 }
 
+/// Whether the same request may be taken in a moment.
+fn passes_by_itself(code: Code) -> bool {
+    matches!(
+        code,
+        Code::ShuttingDown
+            | Code::StoreUnavailable
+            | Code::LlmRateLimited
+            | Code::OwnerLost
+            | Code::TooManyReaders
+            | Code::TooManyRequests
+            | Code::TooSlow
+            | Code::QueueFull
+    )
+}
+
 /// A code's HTTP status.
 pub(super) fn status(code: Code) -> StatusCode {
     match code {
-        Code::BadJson | Code::BadRequest | Code::BadId | Code::ReservedId | Code::DuplicateMessageId | Code::NotAvailable => {
-            StatusCode::BAD_REQUEST
-        }
+        Code::BadJson
+        | Code::BadRequest
+        | Code::BadId
+        | Code::ReservedId
+        | Code::DuplicateMessageId
+        | Code::NotAvailable
+        | Code::BadImport => StatusCode::BAD_REQUEST,
         Code::Unauthorized => StatusCode::UNAUTHORIZED,
         Code::OriginRefused => StatusCode::FORBIDDEN,
-        Code::NotFound | Code::UnknownAgent | Code::SessionNotFound | Code::NodeNotFound => StatusCode::NOT_FOUND,
+        Code::NotFound | Code::UnknownAgent | Code::SessionNotFound | Code::NodeNotFound | Code::LabelNotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::TurnAlreadyActive | Code::TurnIdReused | Code::CallsOpen => StatusCode::CONFLICT,
+        Code::TurnAlreadyActive | Code::TurnIdReused | Code::CallsOpen | Code::CallNotOpen | Code::SessionExists => StatusCode::CONFLICT,
+        Code::SessionDeleted => StatusCode::GONE,
         Code::BodyTooLarge | Code::ViewTooLong | Code::ContentTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::LlmTooLong | Code::TooManyCalls => StatusCode::UNPROCESSABLE_ENTITY,
-        Code::TooManyReaders | Code::TooManyRequests | Code::TooSlow => StatusCode::TOO_MANY_REQUESTS,
+        Code::TooManyReaders | Code::TooManyRequests | Code::TooSlow | Code::QueueFull => StatusCode::TOO_MANY_REQUESTS,
         Code::SessionCorrupt | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         Code::LlmUnavailable | Code::LlmCut | Code::LlmRefused | Code::LlmBadResponse => StatusCode::BAD_GATEWAY,
         Code::ShuttingDown | Code::NewerVersion | Code::StoreUnavailable | Code::LlmRateLimited | Code::OwnerLost => {
@@ -87,6 +107,12 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
         | Code::ContentTooLarge
         | Code::CallsOpen
         | Code::NotAvailable
+        | Code::CallNotOpen
+        | Code::LabelNotFound
+        | Code::SessionExists
+        | Code::SessionDeleted
+        | Code::BadImport
+        | Code::QueueFull
         | Code::NotFound
         | Code::MethodNotAllowed
         | Code::UnknownAgent
@@ -161,6 +187,9 @@ mod tests {
     #[test]
     fn what_passes_by_itself_says_when_to_come_back() {
         assert!(answer(&Refusal::new(Code::ShuttingDown, "stopping")).headers().contains_key(RETRY_AFTER));
-        assert!(!answer(&Refusal::new(Code::NotFound, "no such route")).headers().contains_key(RETRY_AFTER));
+        assert!(answer(&Refusal::new(Code::QueueFull, "many wait")).headers().contains_key(RETRY_AFTER));
+        for stays in [Code::NotFound, Code::NewerVersion, Code::TurnAlreadyActive] {
+            assert!(!answer(&Refusal::new(stays, "so it is")).headers().contains_key(RETRY_AFTER));
+        }
     }
 }

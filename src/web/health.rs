@@ -13,9 +13,9 @@ use crate::protocol::{Code, Refusal};
 /// The store must answer within so long.
 const READY_WITHIN: Duration = Duration::from_secs(2);
 
-/// `GET /healthz`: the process runs.
+/// `GET /healthz`: the process runs, and what it is, so that a client knows whom it found.
 pub(super) async fn alive() -> HttpResponse {
-    HttpResponse::Ok().json(json!({ "status": "ok" }))
+    HttpResponse::Ok().json(json!({ "status": "ok", "server": "headwater" }))
 }
 
 /// `GET /readyz`: requests can be served.

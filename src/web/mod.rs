@@ -5,23 +5,30 @@ mod agents;
 mod body;
 mod caller;
 mod error;
+mod events;
 mod health;
+mod inputs;
 mod log;
+mod native;
+mod openapi;
 mod options;
 mod origins;
 mod paths;
 mod presence;
+mod records;
+mod routes;
 mod run;
 mod server;
 mod sessions;
 mod sse;
+mod streaming;
 mod unread;
 mod ws;
 
 pub use options::Options;
+pub use routes::configure;
 pub use server::{Serving, serve};
 
-use actix_web::web::{self, PathConfig, QueryConfig, ServiceConfig};
 use tokio_util::sync::CancellationToken;
 
 use crate::agui::Limits;
@@ -56,32 +63,4 @@ impl State {
                 .with("agents", known)
         })
     }
-}
-
-/// The route table.
-pub fn configure(app: &mut ServiceConfig) {
-    let route = |path: &str| web::resource(path).default_service(web::to(wrong_method));
-    app.app_data(PathConfig::default().error_handler(|error, _| bad("path", &error)))
-        .app_data(QueryConfig::default().error_handler(|error, _| bad("query", &error)))
-        .service(route("/agents/{agent}").route(web::post().to(agents::run)).route(web::get().to(agents::open)))
-        .service(route("/agents/{agent}/ws").route(web::get().to(agents::open)))
-        .service(route("/agents/{agent}/connect").route(web::post().to(agents::connect)))
-        .service(route("/agents/{agent}/stop/{thread}").route(web::post().to(agents::stop)))
-        .service(route("/v1/sessions/{session}").route(web::get().to(sessions::page)))
-        .service(route("/v1/sessions/{session}/tree").route(web::get().to(sessions::tree)))
-        .service(route("/healthz").route(web::get().to(health::alive)).route(web::head().to(health::alive)))
-        .service(route("/readyz").route(web::get().to(health::ready)).route(web::head().to(health::ready)))
-        .default_service(web::to(no_route));
-}
-
-async fn no_route() -> Result<actix_web::HttpResponse, error::Failure> {
-    Err(Refusal::new(Code::NotFound, "there is no such route; an agent answers at /agents/{agent}").into())
-}
-
-async fn wrong_method() -> Result<actix_web::HttpResponse, error::Failure> {
-    Err(Refusal::new(Code::MethodNotAllowed, "this route is there for other methods").into())
-}
-
-fn bad(what: &str, error: &dyn std::fmt::Display) -> actix_web::Error {
-    error::Failure(Refusal::new(Code::BadRequest, format!("the {what} can't be read: {error}"))).into()
 }

@@ -25,6 +25,9 @@ pub struct Options {
     /// The largest body of a request.
     #[serde(deserialize_with = "above_zero")]
     pub body_bytes_max: usize,
+    /// The largest file that may be imported.
+    #[serde(deserialize_with = "above_zero")]
+    pub import_bytes_max: usize,
     /// The most messages of a view.
     #[serde(deserialize_with = "above_zero")]
     pub view_messages_max: usize,
@@ -40,7 +43,7 @@ pub struct Options {
     /// The most frames of one WebSocket message.
     #[serde(deserialize_with = "above_zero")]
     pub message_frames_max: u32,
-    /// Runs that may wait on a socket for the one before them.
+    /// Runs of a socket that may wait for the one that it is telling of, or be queued.
     #[serde(deserialize_with = "above_zero")]
     pub waiting_runs_max: usize,
     /// What may wait to be written to a socket, in batches.
@@ -73,6 +76,7 @@ impl Default for Options {
             origins: Vec::new(),
             hosts: Vec::new(),
             body_bytes_max: 4 << 20,
+            import_bytes_max: 64 << 20,
             view_messages_max: 20_000,
             content_bytes_max: 1 << 20,
             frame_bytes_max: 4 << 20,

@@ -108,7 +108,7 @@ pub(super) async fn guard(
 pub(super) fn cors(origins: Origins) -> Cors {
     Cors::default()
         .allowed_origin_fn(move |origin, _| origin.to_str().is_ok_and(|origin| origins.allows(origin)))
-        .allowed_methods([Method::GET, Method::POST, Method::OPTIONS])
+        .allowed_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE, Method::OPTIONS])
         .allowed_headers([
             header::AUTHORIZATION,
             header::CONTENT_TYPE,

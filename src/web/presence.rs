@@ -3,6 +3,7 @@
 use tracing::warn;
 
 use crate::ids::{SessionKey, TurnId};
+use crate::protocol::Refusal;
 use crate::runtime::{OnDisconnect, Runtime};
 
 /// A turn that may have to be stopped.
@@ -20,15 +21,29 @@ impl Turn {
     /// Stops it, in a task of its own: whoever wants it stopped may be on the way out.
     pub(super) fn stop(self) {
         actix_web::rt::spawn(async move {
-            let Self { runtime, key, id } = self;
-            if let Err(refusal) = runtime.cancel(&key, Some(id.clone())).await {
-                warn!(session.id = key.session.as_str(), turn.id = id.as_str(), error = %refusal.code, "a turn could not be stopped");
-            }
+            let stopped = self.runtime.cancel(&self.key, Some(self.id.clone())).await;
+            self.warn_of(stopped);
         });
+    }
+
+    /// Its submitter is gone: stops it, unless it isn't that one's alone.
+    fn leave(self) {
+        actix_web::rt::spawn(async move {
+            let stopped = self.runtime.leave(&self.key, self.id.clone()).await;
+            self.warn_of(stopped);
+        });
+    }
+
+    fn warn_of(&self, stopped: Result<bool, Refusal>) {
+        if let Err(refusal) = stopped {
+            let Self { key, id, .. } = self;
+            warn!(session.id = key.session.as_str(), turn.id = id.as_str(), error = %refusal.code, "a turn could not be stopped");
+        }
     }
 }
 
-/// Held as long as the submitter is there. Dropped before the run is [over](Self::over), it stops the turn, if that is what is wanted.
+/// Held as long as the submitter is there. Dropped before the run is [over](Self::over), it stops the turn, if that is what is wanted
+/// and the turn is this submitter's alone.
 pub(super) struct Presence {
     stop: Option<Turn>,
 }
@@ -56,7 +71,7 @@ impl Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         if let Some(turn) = self.stop.take() {
-            turn.stop();
+            turn.leave();
         }
     }
 }

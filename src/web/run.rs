@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agui::{self, Dialect, Outcome};
 use crate::clock;
-use crate::ids::{SessionId, TurnId};
+use crate::ids::{SessionId, ToolCallId, TurnId};
 use crate::protocol::{Accepted, Code, Event, EventBody, Frames, Snapshot, Usage};
 use crate::runtime::{Batch, Following, Joined, ReadEnd, Reader, Submitted, TurnEnd};
 
@@ -49,6 +49,8 @@ pub(super) struct RunStream {
     names: Names,
     turn: TurnId,
     opening: Vec<Frames>,
+    /// Of a run whose turn waits for another: what is told right after its start.
+    queued: Option<Vec<Frames>>,
     reader: Option<Reader>,
     usage: Vec<Usage>,
     draining: CancellationToken,
@@ -56,51 +58,73 @@ pub(super) struct RunStream {
 }
 
 impl RunStream {
-    /// The run that a submit began, or that an earlier one did.
+    /// The run that a submit began, or that an earlier one did. While its turn waits for another nothing is told; when it begins
+    /// comes the conversation as it is by then.
     pub(super) fn submitted(names: Names, submitted: Submitted, draining: CancellationToken) -> Self {
         let Submitted { accepted, snapshot, cursor, following } = submitted;
-        let mut opening = vec![agui::run_started(names.dialect, &names.thread, &names.run, clock::now())];
-        opening.extend(notices(names.dialect, &accepted));
-        opening.extend(snapshot.map(|snapshot| agui::snapshot(names.dialect, &snapshot, Some(cursor))));
-        Self::new(names, accepted.turn_id, opening, following, draining)
+        let notices = notices(names.dialect, &accepted);
+        match following {
+            Following::Running(reader) if accepted.queued => {
+                Self { queued: Some(notices), reader: Some(reader), ..Self::new(names, accepted.turn_id, Vec::new(), draining) }
+            }
+            following => {
+                let mut opening = vec![started(&names)];
+                opening.extend(notices);
+                opening.extend(snapshot.map(|snapshot| agui::snapshot(names.dialect, &snapshot, Some(cursor))));
+                Self::new(names, accepted.turn_id, opening, draining).following(following, accepted.waiting)
+            }
+        }
     }
 
     /// A session's whole conversation, and what the running turn adds to it.
     pub(super) fn joined(names: Names, joined: Joined, draining: CancellationToken) -> Self {
-        let opening = vec![
-            agui::run_started(names.dialect, &names.thread, &names.run, clock::now()),
-            agui::snapshot(names.dialect, &joined.snapshot, Some(joined.cursor)),
-        ];
+        let opening = vec![started(&names), agui::snapshot(names.dialect, &joined.snapshot, Some(joined.cursor))];
         match joined.running {
-            Some((running, reader)) => Self::new(names, running.turn_id, opening, Following::Running(reader), draining),
-            None => Self::new(names.clone(), names.run, opening, Following::Ended(TurnEnd::Completed), draining),
+            Some((running, reader)) => {
+                Self::new(names, running.turn_id, opening, draining).following(Following::Running(reader), Vec::new())
+            }
+            None => Self::ended(names, opening, joined.waiting, draining),
         }
     }
 
     /// A session that doesn't exist (yet): an empty conversation.
     pub(super) fn empty(names: Names, draining: CancellationToken) -> Self {
-        let opening = vec![
-            agui::run_started(names.dialect, &names.thread, &names.run, clock::now()),
-            agui::snapshot(names.dialect, &Snapshot::default(), None),
-        ];
-        Self::new(names.clone(), names.run, opening, Following::Ended(TurnEnd::Completed), draining)
+        let opening = vec![started(&names), agui::snapshot(names.dialect, &Snapshot::default(), None)];
+        Self::ended(names, opening, Vec::new(), draining)
     }
 
-    fn new(names: Names, turn: TurnId, opening: Vec<Frames>, following: Following, draining: CancellationToken) -> Self {
-        let mut stream = Self { names, turn, opening, reader: None, usage: Vec::new(), draining, end: None };
-        match following {
-            Following::Running(reader) => stream.reader = Some(reader),
-            Following::Ended(end) => {
-                let terminal = stream.finish(RunEnd::Turn(end));
-                stream.opening.push(terminal);
+    fn new(names: Names, turn: TurnId, opening: Vec<Frames>, draining: CancellationToken) -> Self {
+        Self { names, turn, opening, queued: None, reader: None, usage: Vec::new(), draining, end: None }
+    }
+
+    /// A run that only shows what is there; `waiting`: the calls that wait for results.
+    fn ended(names: Names, opening: Vec<Frames>, waiting: Vec<ToolCallId>, draining: CancellationToken) -> Self {
+        let turn = names.run.clone();
+        Self::new(names, turn, opening, draining).following(Following::Ended(TurnEnd::Completed), waiting)
+    }
+
+    fn following(mut self, following: Following, waiting: Vec<ToolCallId>) -> Self {
+        let end = match following {
+            Following::Running(reader) => {
+                self.reader = Some(reader);
+                return self;
             }
-        }
-        stream
+            Following::Ended(TurnEnd::Completed) if !waiting.is_empty() => TurnEnd::Waiting { calls: waiting },
+            Following::Ended(end) => end,
+        };
+        let last = self.finish(RunEnd::Turn(end));
+        self.opening.extend(last);
+        self
     }
 
     /// Which run.
     pub(super) fn names(&self) -> &Names {
         &self.names
+    }
+
+    /// Whether its turn waits for another.
+    pub(super) fn is_queued(&self) -> bool {
+        self.queued.is_some()
     }
 
     /// How it ended, once its terminal was handed out.
@@ -121,10 +145,10 @@ impl RunStream {
         }
     }
 
-    /// The first chunk: its opening, and the first words too when they come within `patience`.
+    /// The first chunk: its opening, and the first words too when they come within `patience`. Empty when its turn waits for another.
     pub(super) async fn first<C: Chunk>(&mut self, patience: Duration) -> C {
         let mut chunk = C::default();
-        if self.gather(&mut chunk) || self.reader.is_none() {
+        if self.gather(&mut chunk) || self.reader.is_none() || self.is_queued() {
             return chunk;
         }
         // Running out of patience isn't an error: the opening then travels alone.
@@ -157,8 +181,7 @@ impl RunStream {
                     ReadEnd::Closed => RunEnd::Lost(Code::Internal),
                     ReadEnd::Failed(code) => RunEnd::Lost(code),
                 };
-                let terminal = self.finish(end);
-                chunk.add(&terminal);
+                self.finish(end).iter().for_each(|frames| chunk.add(frames));
                 true
             }
         }
@@ -166,6 +189,12 @@ impl RunStream {
 
     fn take(&mut self, batch: &Batch, chunk: &mut impl Chunk) -> bool {
         let dialect = self.names.dialect;
+        if self.is_queued() {
+            if !batch.events.iter().any(|event| is_of(&event.body, &self.turn)) {
+                return false;
+            }
+            self.begin().iter().for_each(|frames| chunk.add(frames));
+        }
         let frames = batch.rendered(dialect.index(), |events| agui::render(dialect, events));
         let mut told = !frames.sse.is_empty();
         if told {
@@ -173,8 +202,7 @@ impl RunStream {
         }
         for event in &batch.events {
             if let Some(end) = self.note(event) {
-                let terminal = self.finish(RunEnd::Turn(end));
-                chunk.add(&terminal);
+                self.finish(RunEnd::Turn(end)).iter().for_each(|frames| chunk.add(frames));
                 told = true;
                 break;
             }
@@ -193,12 +221,18 @@ impl RunStream {
             EventBody::TurnFailed { turn_id, code, message } if *turn_id == self.turn => {
                 Some(TurnEnd::Failed { code: *code, message: message.clone() })
             }
-            EventBody::TurnCancelled { turn_id } if *turn_id == self.turn => Some(TurnEnd::Cancelled),
+            EventBody::TurnWaiting { turn_id, calls } if *turn_id == self.turn => Some(TurnEnd::Waiting { calls: calls.clone() }),
+            EventBody::TurnCancelled { turn_id, .. } if *turn_id == self.turn => Some(TurnEnd::Cancelled),
             EventBody::CallCompleted { .. }
             | EventBody::TurnCompleted { .. }
             | EventBody::TurnFailed { .. }
             | EventBody::TurnCancelled { .. }
+            | EventBody::TurnWaiting { .. }
+            | EventBody::TurnQueued { .. }
+            | EventBody::TurnJoined { .. }
             | EventBody::SessionCreated { .. }
+            | EventBody::SessionForked { .. }
+            | EventBody::SessionUpdated { .. }
             | EventBody::MessageNew { .. }
             | EventBody::HeadMoved { .. }
             | EventBody::TurnStarted { .. }
@@ -211,22 +245,47 @@ impl RunStream {
         }
     }
 
-    /// The one terminal. Nothing is read after it.
-    fn finish(&mut self, end: RunEnd) -> Frames {
+    /// The turn for which this run was held begins, or never will.
+    fn begin(&mut self) -> Vec<Frames> {
+        let Some(notices) = self.queued.take() else { return Vec::new() };
+        std::iter::once(started(&self.names)).chain(notices).collect()
+    }
+
+    /// The one terminal, after the start when that wasn't told yet; an error may stand alone. Nothing is read after it.
+    fn finish(&mut self, end: RunEnd) -> Vec<Frames> {
         self.reader = None;
+        let mut last = match &end {
+            RunEnd::Turn(_) => self.begin(),
+            RunEnd::Slow | RunEnd::ShuttingDown | RunEnd::Lost(_) => Vec::new(),
+        };
+        self.queued = None;
         let Names { dialect, thread, run } = &self.names;
         let error = |code: Code, message: &str| agui::run_error(*dialect, code, message, None);
         let terminal = match &end {
             RunEnd::Turn(TurnEnd::Completed) => agui::run_finished(*dialect, thread, run, Outcome::Success, &self.usage, clock::now()),
+            RunEnd::Turn(TurnEnd::Waiting { calls }) => {
+                agui::run_finished(*dialect, thread, run, Outcome::Waiting(calls), &self.usage, clock::now())
+            }
             RunEnd::Turn(TurnEnd::Cancelled) => agui::run_finished(*dialect, thread, run, Outcome::Cancelled, &self.usage, clock::now()),
             RunEnd::Turn(TurnEnd::Failed { code, message }) => error(*code, message),
             RunEnd::Slow => error(Code::TooSlow, "this reader fell too far behind; the turn goes on, and connect shows it whole"),
             RunEnd::ShuttingDown => error(Code::ShuttingDown, "the server stops; what was accepted is kept, and connect shows it"),
             RunEnd::Lost(code) => error(*code, "the session was given up after a fault; what was accepted is kept, and connect shows it"),
         };
+        last.push(terminal);
         self.end = Some(end);
-        terminal
+        last
     }
+}
+
+/// `RUN_STARTED`, now.
+fn started(names: &Names) -> Frames {
+    agui::run_started(names.dialect, &names.thread, &names.run, clock::now())
+}
+
+/// Whether it says that `turn` began, or ended before it did.
+fn is_of(body: &EventBody, turn: &TurnId) -> bool {
+    matches!(body, EventBody::TurnStarted { turn_id, .. } | EventBody::TurnCancelled { turn_id, .. } if turn_id == turn)
 }
 
 /// What a client should know about what became of its view: never silent, never fatal.

@@ -145,7 +145,7 @@ async fn a_failure_has_a_code_and_words() {
 async fn cancelled_is_told_to_those_who_can_read_it() {
     for (dialect, outcome) in [(Dialect::V1, json!({"type": "cancelled"})), (Dialect::Legacy, Value::Null)] {
         let (sink, mut stream) = running(dialect);
-        assert!(sink.send(&batch(vec![EventBody::TurnCancelled { turn_id: "r1".into() }])));
+        assert!(sink.send(&batch(vec![EventBody::TurnCancelled { turn_id: "r1".into(), reason: None, messages: Vec::new() }])));
         let told: Told = stream.next().await.unwrap();
         assert_eq!(told.types(), ["RUN_STARTED", "RUN_FINISHED"]);
         assert_eq!(told.0[1]["outcome"], outcome);
@@ -232,4 +232,128 @@ async fn a_session_that_is_not_there_is_an_empty_conversation() {
     let told: Told = stream.first(Duration::from_mins(1)).await;
     assert_eq!(told.types(), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]);
     assert_eq!(told.0[1]["messages"], json!([]));
+}
+
+/// A run `r1` whose turn is `turn` and waits for another.
+fn queued(dialect: Dialect, turn: &str) -> (Sink, RunStream) {
+    let (sink, reader) = channel(4);
+    let accepted =
+        Accepted { queued: true, position: Some(1), ignored_edits: vec!["u1".into()], ..Accepted::plain("s1".into(), turn.into()) };
+    let submitted = Submitted { snapshot: Some(snapshot("as it was")), ..submitted(accepted, Following::Running(reader)) };
+    (sink, RunStream::submitted(names(dialect), submitted, CancellationToken::new()))
+}
+
+fn snapshot(text: &str) -> Arc<Snapshot> {
+    Arc::new(Snapshot { messages: vec![Arc::new(Message::text(Role::User, text).with_id("u1".into()))], ..Snapshot::default() })
+}
+
+fn began(turn: &str) -> EventBody {
+    EventBody::TurnStarted { turn_id: turn.into(), agent_id: "demo".into() }
+}
+
+fn cancelled(turn: &str) -> EventBody {
+    EventBody::TurnCancelled { turn_id: turn.into(), reason: None, messages: Vec::new() }
+}
+
+#[tokio::test]
+async fn a_queued_run_begins_with_its_turn_and_the_conversation_as_it_is_then() {
+    for turn in ["r1", "another run's"] {
+        let (sink, mut stream) = queued(Dialect::Legacy, turn);
+        assert!(stream.first::<Told>(Duration::from_mins(1)).await.is_empty(), "nothing is told before");
+        assert!(stream.is_queued());
+        assert!(sink.send(&batch(vec![cancelled("r0"), text("r0's")])));
+        assert!(sink.send(&batch(vec![began(turn), EventBody::Resync(snapshot("as it is"))])));
+        assert!(sink.send(&batch(vec![text_started(), text_ended(), EventBody::TurnCompleted { turn_id: turn.into() }])));
+        let told: Told = stream.next().await.unwrap();
+        let types = ["RUN_STARTED", "CUSTOM", "MESSAGES_SNAPSHOT", "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_FINISHED"];
+        assert_eq!(told.types(), types);
+        assert_eq!((&told.0[0]["runId"], &told.0[2]["messages"][0]["content"]), (&json!("r1"), &json!("as it is")));
+        assert!(!stream.is_queued());
+        assert!(stream.next::<Told>().await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_queued_run_that_never_begins_has_a_start_and_an_end() {
+    for (dialect, outcome) in [(Dialect::V1, json!({"type": "cancelled"})), (Dialect::Legacy, Value::Null)] {
+        let (sink, mut stream) = queued(dialect, "r1");
+        assert!(sink.send(&batch(vec![cancelled("r1")])));
+        let told: Told = stream.next().await.unwrap();
+        assert_eq!(told.types(), ["RUN_STARTED", "CUSTOM", "RUN_FINISHED"]);
+        assert_eq!(told.0[2]["outcome"], outcome);
+        assert!(stream.next::<Told>().await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_queued_run_that_is_lost_is_an_error_alone() {
+    let (sink, mut stream) = queued(Dialect::V1, "r1");
+    sink.fail(Code::StoreUnavailable);
+    let told: Told = stream.next().await.unwrap();
+    assert_eq!(told.types(), ["RUN_ERROR"]);
+    assert_eq!(told.0[0]["code"], "store_unavailable");
+    assert!(stream.next::<Told>().await.is_none());
+}
+
+/// The outcome of a run that ended because its turn waits for `c1` and `c2`.
+fn pending(dialect: Dialect) -> Value {
+    match dialect {
+        Dialect::V1 => json!({"type": "success", "pendingToolCallIds": ["c1", "c2"]}),
+        Dialect::Legacy => Value::Null,
+    }
+}
+
+#[tokio::test]
+async fn a_run_ends_well_when_its_turn_waits_and_those_who_can_read_it_learn_for_what() {
+    for dialect in Dialect::ALL {
+        let (sink, mut stream) = running(dialect);
+        let calls = vec!["c1".into(), "c2".into()];
+        assert!(sink.send(&batch(vec![EventBody::TurnWaiting { turn_id: "r0".into(), calls: calls.clone() }])));
+        assert!(sink.send(&batch(vec![EventBody::TurnWaiting { turn_id: "r1".into(), calls: calls.clone() }])));
+        let told: Told = stream.next().await.unwrap();
+        assert_eq!(told.types(), ["RUN_STARTED", "RUN_FINISHED"]);
+        assert_eq!(told.0[1]["outcome"], pending(dialect));
+        assert_eq!(stream.end(), Some(&RunEnd::Turn(TurnEnd::Waiting { calls })));
+        assert!(stream.next::<Told>().await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_results_were_not_the_last_ends_at_once_with_what_is_left() {
+    for dialect in Dialect::ALL {
+        let accepted = Accepted { reply: false, waiting: vec!["c1".into(), "c2".into()], ..Accepted::plain("s1".into(), "r0".into()) };
+        let submitted = submitted(accepted, Following::Ended(TurnEnd::Completed));
+        let mut stream = RunStream::submitted(names(dialect), submitted, CancellationToken::new());
+        let told: Told = stream.first(Duration::ZERO).await;
+        assert_eq!(told.types(), ["RUN_STARTED", "RUN_FINISHED"]);
+        assert_eq!((&told.0[1]["outcome"], &told.0[1]["runId"]), (&pending(dialect), &json!("r1")));
+    }
+}
+
+#[tokio::test]
+async fn who_joins_while_a_turn_waits_sees_its_calls_and_an_end() {
+    for dialect in Dialect::ALL {
+        let call = crate::protocol::ToolCall::new("c1".into(), "weather", "{}");
+        let asks = Message { tool_calls: vec![call], ..Message::empty(Role::Assistant) }.with_id(reply());
+        let snapshot = Arc::new(Snapshot { messages: vec![Arc::new(asks)], ..Snapshot::default() });
+        let waiting = vec!["c1".into(), "c2".into()];
+        let joined = Joined { snapshot, cursor: Cursor::after(1), running: None, waiting };
+        let mut stream = RunStream::joined(names(dialect), joined, CancellationToken::new());
+        let told: Told = stream.first(Duration::from_mins(1)).await;
+        assert_eq!(told.types(), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]);
+        assert_eq!(told.0[1]["messages"][0]["toolCalls"][0]["id"], "c1");
+        assert_eq!(told.0[2]["outcome"], pending(dialect));
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_with_a_turn_ends_with_that_and_reports_its_own_tokens() {
+    let (sink, reader) = channel(4);
+    let accepted = Accepted::plain("s1".into(), "r0".into());
+    let mut stream = RunStream::submitted(names(Dialect::V1), submitted(accepted, Following::Running(reader)), CancellationToken::new());
+    let usage = Usage { input_tokens: Some(3), ..Usage::default() };
+    assert!(sink.send(&batch(vec![call_completed(Some(usage)), EventBody::TurnCompleted { turn_id: "r0".into() }])));
+    let told: Told = stream.next().await.unwrap();
+    assert_eq!(told.types(), ["RUN_STARTED", "RUN_FINISHED"]);
+    assert_eq!((&told.0[1]["runId"], &told.0[1]["usage"][0]["inputTokens"]), (&json!("r1"), &json!(3)));
 }

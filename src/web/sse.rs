@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use actix_web::web::{Bytes, BytesMut};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 use futures_util::{Stream, stream};
@@ -12,11 +11,12 @@ use tracing::info;
 use super::log::LoggedElsewhere;
 use super::presence::Presence;
 use super::run::{Chunk, RunEnd, RunStream};
+use super::streaming;
 use crate::protocol::Frames;
 use crate::runtime::TurnEnd;
 
-/// A comment that keeps idle connections open.
-const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
+/// Tells a client that its run was taken, although nothing is said yet.
+const QUEUED: Bytes = Bytes::from_static(b": queued\n\n");
 
 /// Frames that go out together. One piece isn't copied.
 #[derive(Default)]
@@ -73,6 +73,7 @@ pub(super) fn described(end: &RunEnd) -> &'static str {
     match end {
         RunEnd::Turn(TurnEnd::Completed) => "completed",
         RunEnd::Turn(TurnEnd::Failed { .. }) => "failed",
+        RunEnd::Turn(TurnEnd::Waiting { .. }) => "waiting",
         RunEnd::Turn(TurnEnd::Cancelled) => "cancelled",
         RunEnd::Slow => "too_slow",
         RunEnd::ShuttingDown => "shutting_down",
@@ -94,13 +95,9 @@ pub(super) async fn respond(
     let mut ending = Ending { presence, end: None, started, session, turn };
     let first: Bundle = run.first(patience).await;
     settle(&mut ending, &run);
+    let first = if run.is_queued() && first.is_empty() { QUEUED } else { first.into_bytes() };
     request.extensions_mut().insert(LoggedElsewhere);
-    let mut response = HttpResponse::Ok().streaming(body(first.into_bytes(), run, ending, keep_alive));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    response
+    streaming::answer(body(first, run, ending, keep_alive))
 }
 
 fn settle(ending: &mut Ending, run: &RunStream) {
@@ -118,7 +115,7 @@ fn body(first: Bytes, run: RunStream, ending: Ending, keep_alive: Duration) -> i
         let piece = match tokio::time::timeout(keep_alive, run.next::<Bundle>()).await {
             Ok(Some(bundle)) => bundle.into_bytes(),
             Ok(None) => return None,
-            Err(_) => KEEP_ALIVE,
+            Err(_) => streaming::KEEP_ALIVE,
         };
         settle(&mut ending, &run);
         Some((Ok(piece), (Bytes::new(), run, ending)))

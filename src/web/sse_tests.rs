@@ -53,7 +53,7 @@ async fn an_idle_stream_gets_comments() {
     let mut body = std::pin::pin!(body(first.into_bytes(), run, ending(), Duration::from_secs(15)));
     assert!(body.next().await.is_some());
     for _ in 0..2 {
-        assert_eq!(body.next().await.unwrap().unwrap(), KEEP_ALIVE);
+        assert_eq!(body.next().await.unwrap().unwrap(), streaming::KEEP_ALIVE);
     }
     assert!(sink.send(&batch(vec![EventBody::TurnCompleted { turn_id: "r1".into() }])));
     assert!(body.next().await.unwrap().unwrap().starts_with(b"data: {\"type\":\"RUN_FINISHED\""));
@@ -66,4 +66,30 @@ fn one_frame_is_not_copied() {
     let mut bundle = Bundle::default();
     bundle.add(&frames);
     assert_eq!(bundle.into_bytes().as_ptr(), frames.sse.as_ptr());
+}
+
+#[actix_web::test]
+async fn a_queued_run_is_answered_at_once_with_a_comment() {
+    let (sink, reader) = channel(8);
+    let accepted = Accepted { queued: true, ..Accepted::plain("s1".into(), "r1".into()) };
+    let submitted = Submitted { accepted, snapshot: None, cursor: Cursor::after(1), following: Following::Running(reader) };
+    let names = Names { dialect: Dialect::V1, thread: "s1".into(), run: "r1".into() };
+    let run = RunStream::submitted(names, submitted, CancellationToken::new());
+    let request = actix_web::test::TestRequest::default().to_http_request();
+    let (patience, keep_alive) = (Duration::from_hours(1), Duration::from_hours(1));
+    let response = respond(&request, run, Presence::onlooker(), crate::clock::instant(), patience, keep_alive).await;
+    assert_eq!(response.status(), 200);
+    let mut body = std::pin::pin!(response.into_body());
+    assert_eq!(piece(&mut body).await.unwrap(), QUEUED);
+    let began = EventBody::TurnStarted { turn_id: "r1".into(), agent_id: "demo".into() };
+    assert!(sink.send(&batch(vec![began, EventBody::TurnCompleted { turn_id: "r1".into() }])));
+    let told = piece(&mut body).await.unwrap();
+    assert!(told.starts_with(b"data: {\"type\":\"RUN_STARTED\""), "{told:?}");
+    assert!(piece(&mut body).await.is_none());
+}
+
+/// The next piece of a body; none at its end.
+async fn piece(body: &mut std::pin::Pin<&mut actix_web::body::BoxBody>) -> Option<Bytes> {
+    use actix_web::body::MessageBody;
+    std::future::poll_fn(|context| body.as_mut().poll_next(context)).await.map(Result::unwrap)
 }

@@ -1,6 +1,11 @@
-//! Follows one run for its socket: submits, then hands on what the reader is told.
+//! Follows one run for its socket: submits, then hands on what the reader is told, when the socket is its own.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
 
 use actix_web::web::Data;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -9,6 +14,7 @@ use super::super::presence::{Presence, Turn};
 use super::super::run::{Names, RunEnd, RunStream};
 use super::super::sse::described;
 use super::outbox::{Outbox, Texts};
+use super::runs::Followee;
 use crate::agui;
 use crate::clock;
 use crate::ids::SessionKey;
@@ -36,8 +42,6 @@ pub(super) struct Follow {
     pub(super) outbox: Outbox,
     /// Cancelled when the socket goes away.
     pub(super) gone: CancellationToken,
-    /// Cancelled when the client wants the run stopped.
-    pub(super) abort: CancellationToken,
     /// Which session.
     pub(super) key: SessionKey,
     /// Whose run.
@@ -46,12 +50,32 @@ pub(super) struct Follow {
     pub(super) on_disconnect: OnDisconnect,
 }
 
+/// What a run and its socket tell each other.
+struct Link {
+    abort: CancellationToken,
+    place: Arc<Notify>,
+    silent: CancellationToken,
+    begun: CancellationToken,
+}
+
 impl Follow {
-    /// Submits `input` and follows its turn to the end. The submit itself is never given up half-way.
-    pub(super) async fn run(self, input: Input) -> Followed {
+    /// Submits `input` and follows its turn to the end, in a task of its own. The submit itself is never given up half-way.
+    pub(super) fn start(self, input: Input) -> Followee {
+        let Names { run, thread, .. } = self.names.clone();
+        let [abort, silent, begun] = std::array::from_fn(|_| CancellationToken::new());
+        let place = Arc::new(Notify::new());
+        let link = Link { abort: abort.clone(), place: place.clone(), silent: silent.clone(), begun: begun.clone() };
+        let task = actix_web::rt::spawn(self.run(input, link));
+        Followee { run, thread, abort, place, was_silent: false, silent, begun, task }
+    }
+
+    async fn run(self, input: Input, link: Link) -> Followed {
         let started = clock::instant();
+        // Whoever thinks that it is silent learns of its end.
+        let _begun = link.begun.clone().drop_guard();
         let (session, turn) = (self.key.session.clone(), self.names.run.clone());
-        let followed = self.follow(input).await;
+        // `None` is the socket's going.
+        let followed = self.follow(input, &link).await.unwrap_or(Followed::Left);
         let how = match &followed {
             Followed::Ended(end) => described(end),
             Followed::Refused => "refused",
@@ -63,38 +87,69 @@ impl Follow {
         followed
     }
 
-    async fn follow(self, input: Input) -> Followed {
-        let turn = Turn { runtime: self.state.runtime.clone(), key: self.key.clone(), id: self.names.run.clone() };
-        let mut presence = Presence::new(turn.clone(), self.on_disconnect);
-        let submitted = match self.state.runtime.submit(&self.key, input).await {
+    async fn follow(self, input: Input, link: &Link) -> Option<Followed> {
+        let Self { state, outbox, gone, key, names, on_disconnect } = self;
+        let turn = Turn { runtime: state.runtime.clone(), key: key.clone(), id: names.run.clone() };
+        let mut presence = Presence::new(turn.clone(), on_disconnect);
+        let mut wait = Wait { gone, abort: link.abort.clone(), turn: Some(turn) };
+        let submitted = match state.runtime.submit(&key, input).await {
             Ok(submitted) => submitted,
             Err(refusal) => {
                 presence.over();
-                let told = agui::run_error(self.names.dialect, refusal.code, &refusal.message, None);
-                return if self.outbox.texts(told.into()).is_ok() { Followed::Refused } else { Followed::TooSlow };
+                wait.until(link.place.notified()).await?;
+                let told = agui::run_error(names.dialect, refusal.code, &refusal.message, None);
+                return Some(if outbox.texts(told.into()).is_ok() { Followed::Refused } else { Followed::TooSlow });
             }
         };
         if submitted.accepted.duplicate {
             presence.over();
         }
-        let mut stream = RunStream::submitted(self.names, submitted, self.state.draining.clone());
-        let mut stopping = false;
+        let mut stream = RunStream::submitted(names, submitted, state.draining.clone());
+        wait.until(link.place.notified()).await?;
+        let mut texts: Option<Texts> = None;
+        if stream.is_queued() {
+            link.silent.cancel();
+            texts = wait.until(stream.next()).await?;
+            link.begun.cancel();
+            wait.until(link.place.notified()).await?;
+        }
         loop {
-            let texts: Option<Texts> = tokio::select! {
-                texts = stream.next() => texts,
-                () = self.gone.cancelled() => return Followed::Left,
-                () = self.abort.cancelled(), if !stopping => {
-                    stopping = true;
-                    turn.clone().stop();
-                    continue;
-                }
+            let told = match texts.take() {
+                Some(told) => Some(told),
+                None => wait.until(stream.next()).await?,
             };
-            let Some(texts) = texts else { break };
-            if self.outbox.texts(texts).is_err() {
-                return Followed::TooSlow;
+            let Some(told) = told else { break };
+            if outbox.texts(told).is_err() {
+                return Some(Followed::TooSlow);
             }
         }
         presence.over();
-        Followed::Ended(stream.end().cloned().unwrap_or(RunEnd::Lost(Code::Internal)))
+        Some(Followed::Ended(stream.end().cloned().unwrap_or(RunEnd::Lost(Code::Internal))))
+    }
+}
+
+/// Waiting for something while the client may stop the turn, or go away.
+struct Wait {
+    gone: CancellationToken,
+    abort: CancellationToken,
+    /// Until it was stopped.
+    turn: Option<Turn>,
+}
+
+impl Wait {
+    /// What `future` gives; nothing when the socket goes away first.
+    async fn until<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        loop {
+            tokio::select! {
+                given = &mut future => return Some(given),
+                () = self.gone.cancelled() => return None,
+                () = self.abort.cancelled(), if self.turn.is_some() => {
+                    if let Some(turn) = self.turn.take() {
+                        turn.stop();
+                    }
+                }
+            }
+        }
     }
 }

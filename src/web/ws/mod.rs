@@ -1,10 +1,11 @@
-//! The WebSocket of AG-UI: bare frames, several runs in a row, abort, ping. One loop reads, one task writes, one task follows the
-//! active run; nothing of the engine ever waits for a socket.
+//! The WebSocket of AG-UI: bare frames, several runs in a row, abort, ping. One loop reads, one task writes, one task follows each
+//! run that was submitted; nothing of the engine ever waits for a socket.
 
 mod close;
 mod follow;
 mod guard;
 mod outbox;
+mod runs;
 mod socket;
 mod waiting;
 

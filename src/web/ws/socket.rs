@@ -16,11 +16,12 @@ use super::super::{State, agents, error};
 use super::close;
 use super::follow::{Follow, Followed};
 use super::outbox::{Outbox, Texts, Written};
-use super::waiting::{Waiting, WaitingRuns};
+use super::runs::{Followee, Runs};
+use super::waiting::Waiting;
 use crate::agui::{self, Dialect, Frame, Outcome, RunInput};
 use crate::clock;
-use crate::ids::{AgentId, TurnId};
-use crate::protocol::{Code, Frames, Refusal};
+use crate::ids::AgentId;
+use crate::protocol::{Code, Frames, OnBusy, Refusal};
 use crate::runtime::OnDisconnect;
 
 /// Pings without an answer after which a peer is dead.
@@ -42,13 +43,6 @@ enum Done {
 /// What a handled message means for the loop.
 type Handled = Result<(), Done>;
 
-/// A run that is being followed.
-struct Active {
-    run: TurnId,
-    abort: CancellationToken,
-    task: JoinHandle<Followed>,
-}
-
 /// One socket.
 pub(super) struct Socket {
     state: Data<State>,
@@ -57,8 +51,7 @@ pub(super) struct Socket {
     outbox: Outbox,
     cutter: Option<Cutter>,
     gone: CancellationToken,
-    active: Option<Active>,
-    waiting: WaitingRuns,
+    runs: Runs,
     /// The dialect of the last run frame: what errors outside a run are told in.
     dialect: Dialect,
     pings_missed: u32,
@@ -67,19 +60,8 @@ pub(super) struct Socket {
 impl Socket {
     /// A socket to agent `agent_id`.
     pub(super) fn new(state: Data<State>, caller: Caller, agent_id: AgentId, outbox: Outbox, cutter: Option<Cutter>) -> Self {
-        let waiting = WaitingRuns::new(state.options.waiting_runs_max);
-        Self {
-            state,
-            caller,
-            agent_id,
-            outbox,
-            cutter,
-            gone: CancellationToken::new(),
-            active: None,
-            waiting,
-            dialect: Dialect::Legacy,
-            pings_missed: 0,
-        }
+        let runs = Runs::new(state.options.waiting_runs_max);
+        Self { state, caller, agent_id, outbox, cutter, gone: CancellationToken::new(), runs, dialect: Dialect::Legacy, pings_missed: 0 }
     }
 
     /// Serves it to its end.
@@ -112,10 +94,10 @@ impl Socket {
         loop {
             let handled = tokio::select! {
                 message = messages.recv() => self.message(message),
-                followed = ended(&mut self.active) => self.followed(followed),
+                followed = self.runs.free() => self.followed(followed),
                 _ = ticks.tick() => self.tick(),
                 _ = &mut *writer => Err(Done::Gone),
-                () = draining.cancelled(), if self.active.is_none() => close(error::close_reason(&stopping())),
+                () = draining.cancelled(), if self.runs.are_over() => close(error::close_reason(&stopping())),
             };
             if let Err(done) = handled {
                 return done;
@@ -164,7 +146,7 @@ impl Socket {
                 self.arrive(Waiting::Run(input))
             }
             Ok(Frame::Abort { run_id }) => {
-                self.abort(run_id);
+                self.runs.stop(run_id.as_ref());
                 Ok(())
             }
             Ok(Frame::Ping) => self.tell(pong()),
@@ -172,84 +154,82 @@ impl Socket {
         }
     }
 
-    /// A frame is answered at once when no run is active, else in its turn.
+    /// A frame is answered at once when nothing is told, else in its turn.
     fn arrive(&mut self, frame: Waiting) -> Handled {
-        if self.active.is_none() {
+        if !self.runs.have_room() {
+            return close(Some(close::reason(CloseCode::Policy, "too many frames wait for the active run")));
+        }
+        if self.runs.active().is_none() {
             return self.answer(frame);
         }
-        if self.waiting.push(frame) {
-            return Ok(());
+        let frame = match frame {
+            Waiting::Run(input) if self.is_for_busy(&input) && self.runs.go_ahead(&input.thread_id) => match self.submit(*input) {
+                Ok(followee) => Waiting::Submitted(followee),
+                Err(refusal) => Waiting::Refused(refusal),
+            },
+            frame => frame,
+        };
+        self.runs.wait(frame);
+        Ok(())
+    }
+
+    /// Whether a run says what is to become of it while a turn is there: then it doesn't wait for the socket.
+    fn is_for_busy(&self, input: &RunInput) -> bool {
+        let agents = self.state.agent(&self.agent_id).map_or(OnBusy::Refuse, |agent| agent.on_busy);
+        match input.headwater.on_busy.unwrap_or(agents) {
+            OnBusy::Refuse => false,
+            OnBusy::Queue | OnBusy::Merge | OnBusy::Cancel => true,
         }
-        close(Some(close::reason(CloseCode::Policy, "too many frames wait for the active run")))
     }
 
     fn answer(&mut self, frame: Waiting) -> Handled {
         match frame {
-            Waiting::Run(input) => self.start(*input),
+            Waiting::Run(input) => match self.submit(*input) {
+                Ok(followee) => self.runs.tell(followee),
+                Err(refusal) => return self.refuse(&refusal),
+            },
+            Waiting::Submitted(followee) => self.runs.tell(followee),
             Waiting::Stopped(input) => {
                 let RunInput { dialect, thread_id, run_id, .. } = &*input;
                 self.tell(agui::run_started(*dialect, thread_id, run_id, clock::now()).into())?;
-                self.tell(agui::run_finished(*dialect, thread_id, run_id, Outcome::Cancelled, &[], clock::now()).into())
+                self.tell(agui::run_finished(*dialect, thread_id, run_id, Outcome::Cancelled, &[], clock::now()).into())?;
             }
-            Waiting::Refused(refusal) => self.refuse(&refusal),
+            Waiting::Refused(refusal) => self.refuse(&refusal)?,
         }
+        Ok(())
     }
 
-    fn start(&mut self, input: RunInput) -> Handled {
+    /// Submits a run; what becomes of it is told once the socket is its own.
+    fn submit(&self, input: RunInput) -> Result<Followee, Refusal> {
         let names = Names { dialect: input.dialect, thread: input.thread_id.clone(), run: input.run_id.clone() };
         let key = self.caller.key(input.thread_id.clone());
-        let prepared = self.state.agent(&self.agent_id).and_then(|agent| {
-            let on_disconnect = agent.on_disconnect.unwrap_or(OnDisconnect::Continue);
-            Ok((agents::to_input(input, self.agent_id.clone(), agent)?, on_disconnect))
-        });
-        let (input, on_disconnect) = match prepared {
-            Ok(prepared) => prepared,
-            Err(refusal) => return self.refuse(&refusal),
-        };
-        let (run, abort) = (names.run.clone(), CancellationToken::new());
+        let agent = self.state.agent(&self.agent_id)?;
         let follow = Follow {
             state: self.state.clone(),
             outbox: self.outbox.clone(),
             gone: self.gone.clone(),
-            abort: abort.clone(),
             key,
             names,
-            on_disconnect,
+            on_disconnect: agent.on_disconnect.unwrap_or(OnDisconnect::Continue),
         };
-        self.active = Some(Active { run, abort, task: actix_web::rt::spawn(follow.run(input)) });
-        Ok(())
+        Ok(follow.start(agents::to_input(input, self.agent_id.clone(), agent)))
     }
 
-    /// The active run has ended: the next frame is answered.
-    fn followed(&mut self, followed: Result<Followed, JoinError>) -> Handled {
-        self.active = None;
+    /// The socket is nobody's: the next frame is answered.
+    fn followed(&mut self, followed: Result<Option<Followed>, JoinError>) -> Handled {
         match followed {
-            Ok(Followed::Ended(RunEnd::Slow) | Followed::TooSlow) => return too_slow(),
-            Ok(Followed::Ended(RunEnd::ShuttingDown)) => return close(error::close_reason(&stopping())),
-            Ok(Followed::Ended(RunEnd::Turn(_) | RunEnd::Lost(_)) | Followed::Refused | Followed::Left) => {}
+            Ok(Some(Followed::Ended(RunEnd::Slow) | Followed::TooSlow)) => return too_slow(),
+            Ok(Some(Followed::Ended(RunEnd::ShuttingDown))) => return close(error::close_reason(&stopping())),
+            Ok(Some(Followed::Ended(RunEnd::Turn(_) | RunEnd::Lost(_)) | Followed::Refused | Followed::Left) | None) => {}
             Err(error) => {
                 warn!(%error, "following a run failed");
                 return close(Some(close::reason(CloseCode::Error, "a fault of the server's own")));
             }
         }
-        while self.active.is_none() {
-            let Some(frame) = self.waiting.next() else { break };
+        while let Some(frame) = self.runs.next() {
             self.answer(frame)?;
         }
         Ok(())
-    }
-
-    /// Stops the active run, or a waiting one that is named.
-    fn abort(&mut self, run: Option<TurnId>) {
-        if let Some(run) = &run
-            && self.waiting.stop(run)
-        {
-            return;
-        }
-        let Some(active) = &self.active else { return };
-        if run.is_none_or(|run| run == active.run) {
-            active.abort.cancel();
-        }
     }
 
     fn refuse(&self, refusal: &Refusal) -> Handled {
@@ -267,14 +247,6 @@ impl Socket {
         }
         self.pings_missed += 1;
         self.outbox.ping().or_else(|_| too_slow())
-    }
-}
-
-/// The end of the active run; never, when there is none.
-async fn ended(active: &mut Option<Active>) -> Result<Followed, JoinError> {
-    match active {
-        Some(active) => (&mut active.task).await,
-        None => std::future::pending().await,
     }
 }
 

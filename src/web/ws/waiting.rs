@@ -1,10 +1,12 @@
 //! Frames that wait for the active run to end: bare AG-UI frames don't say which run they belong to, so that a socket carries
-//! one run at a time, and an error told in between would be the active run's. They are answered in the order in which they came.
+//! one run at a time, and an error told in between would be the active run's. They are answered in the order in which they came. A run
+//! that may be queued behind the active one's turn, or stop it, is submitted at once all the same; only what is told of it waits.
 
 use std::collections::VecDeque;
 
+use super::runs::Followee;
 use crate::agui::RunInput;
-use crate::ids::TurnId;
+use crate::ids::{SessionId, TurnId};
 use crate::protocol::Refusal;
 
 /// A frame that waits.
@@ -12,6 +14,8 @@ use crate::protocol::Refusal;
 pub(super) enum Waiting {
     /// A run to be started.
     Run(Box<RunInput>),
+    /// A run that was submitted.
+    Submitted(Followee),
     /// A run that was stopped before it began.
     Stopped(Box<RunInput>),
     /// A frame that is refused.
@@ -19,45 +23,60 @@ pub(super) enum Waiting {
 }
 
 /// The frames that wait.
-#[derive(Debug)]
-pub(super) struct WaitingRuns {
-    frames: VecDeque<Waiting>,
-    max: usize,
-}
+#[derive(Debug, Default)]
+pub(super) struct WaitingRuns(VecDeque<Waiting>);
 
 impl WaitingRuns {
-    /// Room for `max` frames.
-    pub(super) fn new(max: usize) -> Self {
-        Self { frames: VecDeque::new(), max }
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
-    /// Adds a frame; `false` when there is no room.
-    pub(super) fn push(&mut self, frame: Waiting) -> bool {
-        let has_room = self.frames.len() < self.max;
-        if has_room {
-            self.frames.push_back(frame);
-        }
-        has_room
+    /// Whether all that wait are runs of `thread` that were submitted: another one of it keeps its place in being submitted too.
+    pub(super) fn are_submitted(&self, thread: &SessionId) -> bool {
+        self.0.iter().all(|frame| match frame {
+            Waiting::Submitted(followee) => followee.thread == *thread,
+            Waiting::Run(_) | Waiting::Stopped(_) | Waiting::Refused(_) => false,
+        })
+    }
+
+    /// Adds a frame.
+    pub(super) fn push(&mut self, frame: Waiting) {
+        self.0.push_back(frame);
     }
 
     /// The next frame to be answered.
     pub(super) fn next(&mut self) -> Option<Waiting> {
-        self.frames.pop_front()
+        self.0.pop_front()
     }
 
-    /// Stops a run that waits. Whether it was there.
-    pub(super) fn stop(&mut self, run: &TurnId) -> bool {
-        let names = |frame: &Waiting| matches!(frame, Waiting::Run(input) if input.run_id == *run);
-        let Some(at) = self.frames.iter().position(names) else { return false };
-        if let Some(Waiting::Run(input)) = self.frames.remove(at) {
-            self.frames.insert(at, Waiting::Stopped(input));
+    /// Stops a run that waits, in its place.
+    pub(super) fn stop(&mut self, run: &TurnId) {
+        let names = |frame: &Waiting| match frame {
+            Waiting::Run(input) => input.run_id == *run,
+            Waiting::Submitted(followee) => followee.run == *run,
+            Waiting::Stopped(_) | Waiting::Refused(_) => false,
+        };
+        let Some(at) = self.0.iter().position(names) else { return };
+        match self.0.remove(at) {
+            Some(Waiting::Run(input)) => self.0.insert(at, Waiting::Stopped(input)),
+            Some(Waiting::Submitted(followee)) => {
+                followee.abort.cancel();
+                self.0.insert(at, Waiting::Submitted(followee));
+            }
+            Some(frame @ (Waiting::Stopped(_) | Waiting::Refused(_))) => self.0.insert(at, frame),
+            None => {}
         }
-        true
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::follow::Followed;
     use super::*;
     use crate::agui::Limits;
     use crate::protocol::Code;
@@ -72,6 +91,7 @@ mod tests {
         std::iter::from_fn(|| waiting.next())
             .map(|frame| match frame {
                 Waiting::Run(input) => format!("run {}", input.run_id),
+                Waiting::Submitted(followee) => format!("submitted {}", followee.run),
                 Waiting::Stopped(input) => format!("stopped {}", input.run_id),
                 Waiting::Refused(refusal) => format!("refused {}", refusal.code),
             })
@@ -80,23 +100,55 @@ mod tests {
 
     #[test]
     fn frames_are_answered_in_order() {
-        let mut waiting = WaitingRuns::new(3);
-        assert!(waiting.push(run("r1")));
-        assert!(waiting.push(Waiting::Refused(Refusal::new(Code::BadJson, "not JSON"))));
-        assert!(waiting.push(run("r2")));
-        assert!(!waiting.push(run("r3")), "there is a limit");
+        let mut waiting = WaitingRuns::default();
+        waiting.push(run("r1"));
+        waiting.push(Waiting::Refused(Refusal::new(Code::BadJson, "not JSON")));
+        waiting.push(run("r2"));
+        assert_eq!(waiting.len(), 3);
         assert_eq!(told(&mut waiting), ["run r1", "refused bad_json", "run r2"]);
     }
 
     #[test]
     fn a_run_that_waits_can_be_stopped_in_its_place() {
-        let mut waiting = WaitingRuns::new(3);
+        let mut waiting = WaitingRuns::default();
         for id in ["r1", "r2", "r3"] {
-            assert!(waiting.push(run(id)));
+            waiting.push(run(id));
         }
-        assert!(waiting.stop(&"r2".into()));
-        assert!(!waiting.stop(&"r2".into()), "it is stopped already");
-        assert!(!waiting.stop(&"r9".into()));
+        for id in ["r2", "r2", "r9"] {
+            waiting.stop(&id.into());
+        }
         assert_eq!(told(&mut waiting), ["run r1", "stopped r2", "run r3"]);
+    }
+
+    /// A run that was submitted, as far as those that wait see it.
+    fn submitted(id: &str, thread: &str) -> (Waiting, CancellationToken) {
+        let abort = CancellationToken::new();
+        let task = actix_web::rt::spawn(async { Followed::Refused });
+        let [silent, begun] = std::array::from_fn(|_| CancellationToken::new());
+        let (run, thread, place) = (id.into(), thread.into(), Arc::default());
+        let followee = Followee { run, thread, abort: abort.clone(), place, was_silent: false, silent, begun, task };
+        (Waiting::Submitted(followee), abort)
+    }
+
+    #[actix_web::test]
+    async fn a_run_that_was_submitted_is_stopped_by_itself_and_keeps_its_place() {
+        let mut waiting = WaitingRuns::default();
+        let (frame, abort) = submitted("r1", "s1");
+        waiting.push(frame);
+        waiting.push(run("r2"));
+        waiting.stop(&"r1".into());
+        assert!(abort.is_cancelled());
+        assert_eq!(told(&mut waiting), ["submitted r1", "run r2"]);
+    }
+
+    #[actix_web::test]
+    async fn runs_are_submitted_ahead_only_behind_runs_of_the_same_conversation_that_were() {
+        let mut waiting = WaitingRuns::default();
+        assert!(waiting.are_submitted(&"s1".into()));
+        waiting.push(submitted("r1", "s1").0);
+        assert!(waiting.are_submitted(&"s1".into()));
+        assert!(!waiting.are_submitted(&"s2".into()));
+        waiting.push(run("r2"));
+        assert!(!waiting.are_submitted(&"s1".into()));
     }
 }
