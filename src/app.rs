@@ -1,10 +1,13 @@
 //! Puts the server together: store, runtime, web; and takes it apart at SIGTERM. The only module that knows all others but the
 //! engine.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::thread::JoinHandle;
 
-use crate::config::Config;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{AuthMode, Config};
 use crate::ids::AgentId;
 use crate::runtime::{self, Llm, Runtime};
 use crate::{provider, store, web};
@@ -37,15 +40,86 @@ pub enum Error {
     /// The sessions that were running can't be found.
     #[error("can't take up unfinished turns")]
     Recover(#[from] crate::protocol::Refusal),
+    /// The thread of a server inside another command is gone.
+    #[error("the server inside this command was lost")]
+    Lost,
 }
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(config: &Config) -> Result<(), Error> {
+    let listener = listen(config.server.listen)?;
+    say_who_may_ask(config);
+    let runtime = runtime(config)?;
+    actix_web::rt::System::new().block_on(async {
+        let stop = stop_signal()?;
+        serve(&runtime, config.server.clone(), listener, stop, Unfinished::TakenUp).await
+    })
+}
+
+/// Turns that the process before this one left unfinished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unfinished {
+    /// They go on now.
+    TakenUp,
+    /// Only those of sessions that somebody opens do.
+    Left,
+}
+
+/// A server inside another command: on a port of its own that only this machine reaches, without log lines. Signals are the command's.
+/// It leaves sessions alone that the command doesn't ask for.
+pub struct Own {
+    address: SocketAddr,
+    stop: CancellationToken,
+    thread: JoinHandle<Result<(), Error>>,
+}
+
+impl Own {
+    /// Serves from now on: what is asked before it is ready waits.
+    pub fn start(config: &Config) -> Result<Self, Error> {
+        let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let address = listener.local_addr()?;
+        let runtime = runtime(config)?;
+        let options = web::Options { listen: address, workers: Some(1), ..config.server.clone() };
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        let thread = std::thread::spawn(move || {
+            actix_web::rt::System::new().block_on(serve(&runtime, options, listener, stopped, Unfinished::Left))
+        });
+        Ok(Self { address, stop, thread })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Stops it. A turn that runs may end first, as when any server stops.
+    pub fn stop(self) -> Result<(), Error> {
+        self.stop.cancel();
+        self.thread.join().map_err(|_| Error::Lost)?
+    }
+}
+
+/// Whoever starts a server should know who may use it.
+fn say_who_may_ask(config: &Config) {
     let address = config.server.listen;
-    let listener = TcpListener::bind(address).map_err(|source| Error::Listen { address, source })?;
+    match config.auth.mode {
+        AuthMode::None if address.ip().is_loopback() => {
+            tracing::info!(listen = %address, auth = "none", "no authentication: every program on this machine may do everything, and no other machine can connect");
+        }
+        AuthMode::None => {
+            tracing::warn!(listen = %address, auth = "none", "no authentication, and `allow_open` says so: everyone who can reach this address may do everything");
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+    TcpListener::bind(address).map_err(|source| Error::Listen { address, source })
+}
+
+fn runtime(config: &Config) -> Result<Runtime, Error> {
     let store = store::open(&config.store)?;
-    let runtime = Runtime::new(runtime_options(config)?, store);
-    actix_web::rt::System::new().block_on(serve(&runtime, config.server.clone(), listener))
+    Ok(Runtime::new(runtime_options(config)?, store))
 }
 
 fn runtime_options(config: &Config) -> Result<runtime::Options, Error> {
@@ -58,15 +132,24 @@ fn runtime_options(config: &Config) -> Result<runtime::Options, Error> {
     Ok(runtime::Options { agents: config.agents.clone(), llms, limits: config.sessions.clone() })
 }
 
-async fn serve(runtime: &Runtime, options: web::Options, listener: TcpListener) -> Result<(), Error> {
-    let stop = stop_signal()?;
+/// Serves until `stop`.
+async fn serve(
+    runtime: &Runtime,
+    options: web::Options,
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+    unfinished: Unfinished,
+) -> Result<(), Error> {
     let serving = web::serve(runtime, options, listener)?;
     for address in &serving.addresses {
         let agents: Vec<_> = runtime.agents().map(AgentId::as_str).collect();
         tracing::info!(%address, agents = agents.join(", "), "listening");
     }
     let server = actix_web::rt::spawn(serving.server);
-    let recovered = runtime.recover().await?;
+    let recovered = match unfinished {
+        Unfinished::TakenUp => runtime.recover().await?,
+        Unfinished::Left => 0,
+    };
     if recovered > 0 {
         tracing::info!(sessions = recovered, "unfinished turns are taken up");
     }
