@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use super::document::known_keys;
 use super::*;
+use crate::protocol::OnBusy;
 use crate::provider::{OpenaiOptions, ScriptOptions, Secret};
 
 const REFERENCE: &str = include_str!("../../config/default.toml");
@@ -164,6 +165,14 @@ fn variables_find_names_that_they_cannot_spell() {
     let file = File::new("[llm.Big-One]\nkind = \"script\"\n[agent.bot]\nllm = \"Big-One\"\n");
     let config = file.load(&[("HEADWATER__LLM__BIG_ONE__ATTEMPTS", "5")]).unwrap();
     assert!(matches!(config.llms["Big-One"], provider::Options::Script(ScriptOptions { attempts: Some(5), .. })));
+}
+
+#[test]
+fn an_agent_says_what_becomes_of_a_submit_while_a_turn_is_there() {
+    for (value, on_busy) in [("refuse", OnBusy::Refuse), ("queue", OnBusy::Queue), ("merge", OnBusy::Merge), ("cancel", OnBusy::Cancel)] {
+        let config = file(&format!("[agent.bot]\nllm = \"demo\"\non_busy = \"{value}\"\n"));
+        assert_eq!(config.agents[&AgentId::from("bot")].on_busy, on_busy);
+    }
 }
 
 #[test]

@@ -126,6 +126,35 @@ bot.toml:4:11: a secret has exactly one of `env` and `file`
 }
 
 #[test]
+fn what_becomes_of_a_submit_while_a_turn_is_there_is_one_of_four() {
+    assert_refused(
+        "[agent.bot]\nllm = \"demo\"\non_busy = \"steer\"",
+        r#"
+bot.toml:3:11: steering isn't available yet; write "refuse", "queue", "merge" or "cancel"
+  |
+3 | on_busy = "steer"
+  |           ^^^^^^^"#,
+    );
+    assert_refused(
+        "[agent.bot]\nllm = \"demo\"\non_busy = \"wait\"",
+        r#"
+bot.toml:3:11: `wait` is not a value that this can have
+  |
+3 | on_busy = "wait"
+  |           ^^^^^^
+the values are `refuse`, `queue`, `merge`, `cancel`"#,
+    );
+    assert_refused(
+        "[agent.bot]\nllm = \"demo\"\non_busy = true",
+        r"
+bot.toml:3:11: wrong type: boolean `true`, expected a string
+  |
+3 | on_busy = true
+  |           ^^^^",
+    );
+}
+
+#[test]
 fn values_of_the_wrong_type_are_refused() {
     assert_refused(
         "[server]\nworkers = \"two\"\n",
