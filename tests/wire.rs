@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use headwater::ids::{CallId, NodeId, TurnId};
-use headwater::protocol::{Code, Cursor, Event, EventBody, Live, Message, NodeKind, OpenCall, Role, Snapshot, Usage, Writing};
+use headwater::protocol::{
+    CancelReason, Code, Cursor, Event, EventBody, ForkedFrom, Live, Message, NodeKind, OpenCall, Role, Snapshot, Usage, Writing,
+};
 use serde::Deserialize;
 
 fn fixtures() -> PathBuf {
@@ -92,11 +94,21 @@ fn events() -> Vec<Event> {
             partial: true,
             call_id: Some(call_id.clone()),
         },
-        EventBody::HeadMoved { head_id: None },
+        EventBody::SessionForked { agent_id: "bot".into(), from: ForkedFrom { session_id: "s0".into(), node_id: Some("u1".into()) } },
+        EventBody::SessionUpdated { title: Some(None), archived: Some(true) },
+        EventBody::HeadMoved { head_id: Some("u1".into()), label: Some("before".to_owned()) },
+        EventBody::TurnQueued {
+            turn_id: turn_id.clone(),
+            joined: true,
+            agent_id: "bot".into(),
+            messages: vec![Arc::new(Message::text(Role::User, "And?").with_id("u2".into()))],
+        },
+        EventBody::TurnJoined { turn_id: turn_id.clone(), name: "r2".into() },
+        EventBody::TurnWaiting { turn_id: turn_id.clone(), calls: vec!["call_1".into()] },
         EventBody::TurnStarted { turn_id: turn_id.clone(), agent_id: "bot".into() },
         EventBody::TurnCompleted { turn_id: turn_id.clone() },
         EventBody::TurnFailed { turn_id: turn_id.clone(), code: Code::LlmCut, message: "The stream was cut.".to_owned() },
-        EventBody::TurnCancelled { turn_id: turn_id.clone() },
+        EventBody::TurnCancelled { turn_id: turn_id.clone(), reason: Some(CancelReason::BranchLeft), messages: vec!["u2".into()] },
         EventBody::TurnRecovered { turn_id: turn_id.clone() },
         EventBody::CallStarted { turn_id, call_id: call_id.clone(), attempt: 1, reply_id: reply_id.clone(), hidden: false },
         EventBody::CallCompleted {
@@ -132,6 +144,11 @@ fn events() -> Vec<Event> {
 fn file_of(body: &EventBody) -> &'static str {
     match body {
         EventBody::SessionCreated { .. } => "session.created",
+        EventBody::SessionForked { .. } => "session.forked",
+        EventBody::SessionUpdated { .. } => "session.updated",
+        EventBody::TurnQueued { .. } => "turn.queued",
+        EventBody::TurnJoined { .. } => "turn.joined",
+        EventBody::TurnWaiting { .. } => "turn.waiting",
         EventBody::MessageNew { .. } => "message.new",
         EventBody::HeadMoved { .. } => "head.moved",
         EventBody::TurnStarted { .. } => "turn.started",

@@ -67,7 +67,7 @@ fn of_branches_that_fit_at_first_the_one_that_goes_on_is_found() {
         let view = View::new(users(&["m", &format!("end{branch}"), "new"]));
         let found = engine::reconcile(&talk.session.tree, talk.session.head, &view, ViewOptions::default()).unwrap();
         assert_eq!(found.new_from, 2);
-        let landing = &talk.session.tree.node(found.landing.unwrap()).id;
+        let landing = &talk.session.tree.id(found.landing.unwrap());
         assert_eq!(landing, &NodeId::from(format!("end{branch}")));
     }
 }

@@ -120,7 +120,7 @@ fn b07_a_parent_is_never_the_clients_word() {
     let (_, accepted) = talk.submit(&Asked::view([&view[..3], &[placeholder, user("u3", "and?")]].concat())).unwrap();
     assert_eq!(accepted.recorded, ["u3".into()]);
     let tree = &talk.session.tree;
-    let parent = tree.find(&"u3".into()).and_then(|ix| tree.parent(ix)).map(|ix| tree.node(ix).id.clone());
+    let parent = tree.find(&"u3".into()).and_then(|ix| tree.parent(ix)).map(|ix| tree.id(ix));
     assert_eq!(parent, Some("u2".into()), "below the last message that is known");
     assert_eq!(accepted.head_id, Some("u3".into()));
 }

@@ -48,7 +48,7 @@ impl World {
     fn step(&mut self, (what, numbers): Step) {
         (self.numbers, self.taken) = (numbers, 0);
         if self.talk.session.turn.is_none() {
-            match what % 14 {
+            match what % 13 {
                 0..=2 => self.send(),
                 3 => self.edit(false),
                 4 => self.edit(true),
@@ -58,8 +58,7 @@ impl World {
                 8 => self.reload(),
                 9 => self.edit_under_the_same_id(),
                 10 => self.custom(),
-                11 => self.client_tools(),
-                12 => self.lone_message(),
+                11 => self.lone_message(),
                 _ => self.compact(),
             }
         } else {
@@ -68,6 +67,7 @@ impl World {
                 4 => self.fail(),
                 5 => self.both(Talk::recover),
                 6 => self.cancel(),
+                7 if self.talk.session.is_waiting() => self.look_again(),
                 7 => self.resend(),
                 8 => self.switch(),
                 9 => self.send(),
@@ -78,6 +78,10 @@ impl World {
                 self.reply_is_over();
             }
         }
+        // The twin stays in memory.
+        if numbers[5].is_multiple_of(8) {
+            self.talk.reopen();
+        }
         if self.aloud {
             let (head, nodes) = listed(&self.twin.session);
             eprintln!("step {what} {numbers:?}, tab {}:\n{}", self.acting, headwater::draw::draw(&nodes, head.as_ref()));
@@ -85,6 +89,9 @@ impl World {
         self.same_for_readers();
         if self.talk.session.turn.is_none() {
             self.what_is_held_is_known();
+        }
+        if self.chance(4) {
+            self.forks();
         }
     }
 
@@ -95,7 +102,7 @@ impl World {
         assert_eq!(seen(talk), seen(twin), "the conversation is the one without compaction");
         let places = |talk: &Talk| {
             let tree = &talk.session.tree;
-            let row = |ix: u32| (tree.node(ix).id.clone(), tree.readings().depth(tree.node(ix).vertex));
+            let row = |ix: u32| (tree.id(ix), tree.readings().depth(tree.node(ix).vertex));
             (0..u32::try_from(tree.len()).unwrap()).filter(|&ix| tree.node(ix).shown).map(row).collect::<Vec<_>>()
         };
         assert_eq!(places(talk), places(twin), "readers find the same tree");
@@ -121,7 +128,7 @@ impl World {
             let messages: Vec<Message> =
                 if plain { tab.list.iter().map(|held| held.message.clone()).collect() } else { self.quirky(&tab.list).0 };
             for run in [Some(false), None] {
-                let asked = Asked { messages: messages.clone(), options: tab.options, turn_id: None, run };
+                let asked = Asked { options: tab.options, run, ..Asked::view(messages.clone()) };
                 let written = self.talk.would_write(&asked);
                 // Asked again for a reply that failed, what came with the failed one may be left behind.
                 let again = written.iter().any(|body| matches!(body, Body::TurnStarted(_)));
@@ -137,9 +144,9 @@ impl World {
 fn path(talk: &Talk) -> Vec<NodeId> {
     let tree = &talk.session.tree;
     let own = |&ix: &u32| {
-        let id = tree.node(ix).id.as_str();
-        tree.node(ix).kind == NodeKind::Message && !id.contains(".pin") && !id.contains(".note")
+        let id = tree.id(ix);
+        tree.node(ix).kind == NodeKind::Message && !id.as_str().contains(".pin") && !id.as_str().contains(".note")
     };
-    let original = |ix: u32| tree.node(tree.node(ix).original).id.clone();
+    let original = |ix: u32| tree.id(tree.node(ix).original);
     engine::path(&talk.session).into_iter().filter(own).map(original).collect()
 }

@@ -3,9 +3,14 @@
 
 mod bounds;
 mod cases;
+mod cells;
+mod forks;
 mod front_ends;
 mod laws;
+mod model;
 mod scenarios;
+mod snapshots;
 mod talk;
+mod told;
 mod turns;
 mod wire;

@@ -1,23 +1,28 @@
 //! Runs `tests/scenarios/*.txt`: conversations as files. A line `> …` is a step; what it gives stands below it. The runner does the
 //! steps and compares the whole file with what came out. `HEADWATER_BLESS=1` writes what came out: read it before you keep it.
 //!
-//! Steps: `view [+append] [+fork] [+run] [+norun] [+turn:ID] MESSAGE…` · `reply NAME` (names the running call's reply) · `finish
-//! NAME TEXT [CALL:TOOL…]` · `fail KIND [retry-after ms]` · `wake` · `written TEXT` (what readers saw of the running reply) · `cancel [TURN]` ·
-//! `recover` · `custom ID` · `compact ID keep=N [reset] [pinned]` · `ask TURN` and `end TURN` (a turn by hand, without a call) ·
-//! `node JSON` (a `message.new` under the head, by hand) · `reconcile MESSAGE…` (what a view comes to; nothing is written) · `answer MESSAGE…`
-//! (writes the results that a view brings) · `log JSON` · `draw` · `tree` (raw) · `read` · `prompt` · `session`.
+//! Submits: `view FLAG… MESSAGE…` · `message FLAG… MESSAGE` · `append FLAG… MESSAGE…` · `result FLAG… MESSAGE`, with the flags `+append
+//! +fork +run +norun +queue +merge +cancel +turn:ID +agent:ID +tools:NAME,… +state:TEXT`. What else happens: `reply NAME` (names the running
+//! call's reply) · `finish NAME TEXT [CALL:TOOL[:ARGUMENTS]…]` · `fail KIND [retry-after ms]` · `wake` · `written TEXT` (what readers saw of the
+//! running reply) · `cancel [TURN]` · `recover` · `head NODE|-|stay|to:LABEL [as:LABEL]` · `update [title:TEXT] [untitled] [archived]
+//! [unarchived]` · `fork [NODE]` (goes on in the fork; `source` goes back) · `custom ID` · `compact ID keep=N [reset] [pinned]` · `node JSON` (a
+//! `message.new` under the head, by hand) · `log JSON`. What is looked at: `reconcile MESSAGE…` (what a view comes to; nothing is written) ·
+//! `draw` · `tree` (raw) · `read` · `prompt` · `session` · `page`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use headwater::draw::draw;
-use headwater::engine::record::{Body, MessageNew, Record, TurnCompleted, TurnStarted};
-use headwater::engine::{self, Effect, News, View};
+use headwater::engine::record::{Body, Record};
+use headwater::engine::{self, Effect, MessageNew, News, View};
 use headwater::ids::{NodeId, SERVER_PREFIX, TurnId};
-use headwater::protocol::{CallErrorKind, Client, Digest, Message, NodeKind, PartialView, Refusal, Role, SameIdEdit, ToolCall};
+use headwater::protocol::{
+    Accepted, CallErrorKind, HeadMove, HeadTo, Json, Message, OnBusy, PartialView, Refusal, Role, SameIdEdit, SessionUpdate, ToolCall,
+};
 
-use crate::talk::{Asked, Talk, listed, message};
+use crate::talk::{Asked, Kind, Talk, listed};
+use crate::told::{message, page, raw, refused, told, words};
 
 #[test]
 fn scenarios_go_as_written() {
@@ -59,10 +64,21 @@ fn differs(file: &Path) -> Option<String> {
 #[derive(Default)]
 struct Play {
     talk: Talk,
+    /// What a fork was made from.
+    source: Option<Talk>,
     /// Short names for ids that the engine made, with their roles.
     names: HashMap<String, (NodeId, Role)>,
     shorts: HashMap<NodeId, String>,
     out: String,
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let lines: Vec<&str> = self.out.lines().collect();
+            eprintln!("so far:\n{}", lines[lines.len().saturating_sub(12)..].join("\n"));
+        }
+    }
 }
 
 impl Play {
@@ -76,7 +92,10 @@ impl Play {
             }
         }
         self.talk.replays();
-        self.out
+        if let Some(source) = &self.source {
+            source.replays();
+        }
+        std::mem::take(&mut self.out)
     }
 
     fn line(&mut self, text: &str) {
@@ -88,7 +107,17 @@ impl Play {
         let (verb, rest) = words.split_first().expect("a step has a verb");
         let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
         let records = match verb.as_str() {
-            "view" => return self.view(&rest),
+            "view" => return self.submit(Kind::View, &rest),
+            "message" => return self.submit(Kind::Message, &rest),
+            "append" => return self.submit(Kind::Append, &rest),
+            "result" => return self.submit(Kind::Result, &rest),
+            "head" => return self.head(&rest),
+            "update" => return self.update(&rest),
+            "fork" => return self.fork(rest.first().copied()),
+            "source" => {
+                self.talk = self.source.take().expect("a fork was made");
+                return;
+            }
             "reply" => {
                 let id = self.talk.reply_id().expect("a call runs");
                 return self.call_it(rest[0], id, Role::Assistant);
@@ -104,10 +133,7 @@ impl Play {
             "recover" => self.talk.recover(),
             "custom" => self.talk.custom(rest[0]),
             "compact" => self.compact(&rest),
-            "ask" => self.talk.write(vec![started(rest[0])]),
-            "end" => self.talk.write(vec![Body::TurnCompleted(TurnCompleted { turn_id: rest[0].into() })]),
             "node" => self.node(rest[0]),
-            "answer" => self.answer(&rest),
             "log" => self.log(rest[0]),
             "reconcile" => return self.reconcile(&rest),
             verb => return self.show(verb),
@@ -115,40 +141,60 @@ impl Play {
         self.wrote(&records);
     }
 
-    fn view(&mut self, rest: &[&str]) {
-        let asked = self.asked(rest);
+    fn submit(&mut self, kind: Kind, rest: &[&str]) {
+        let asked = Asked { kind, ..self.asked(rest) };
+        let seq = self.talk.session.seq;
         match self.talk.submit(&asked) {
-            Err(refusal) => self.refused(&refusal),
+            Err(refusal) => {
+                assert_eq!(self.talk.session.seq, seq, "a refusal writes nothing");
+                self.refused(&refusal);
+            }
             Ok((records, accepted)) => {
                 self.names_of(&records);
-                let mut says = vec![format!("accepted {}", accepted.turn_id)];
-                says.push(if accepted.reply { "a reply is due" } else { "no reply" }.to_owned());
-                let flags = [(accepted.duplicate, "duplicate"), (accepted.root_branch, "root branch"), (accepted.resync, "resync")];
-                says.extend(flags.iter().filter(|(set, _)| *set).map(|(_, says)| (*says).to_owned()));
-                says.extend(accepted.new_from.filter(|&from| from < asked.messages.len()).map(|from| format!("new from {from}")));
-                if accepted.implied_count > 0 {
-                    says.push(format!("implied {}: {}", accepted.implied_count, self.ids(&accepted.implied)));
-                }
-                says.extend(accepted.ignored.iter().map(|ignored| format!("ignored {}: {:?}", ignored.index, ignored.reason)));
-                if !accepted.ignored_edits.is_empty() {
-                    says.push(format!("ignored edits: {}", self.ids(&accepted.ignored_edits)));
-                }
-                let says = self.short(&says.join(" · "));
-                self.line(&says);
+                self.accepted(&accepted, asked.messages.len());
                 self.wrote(&records);
             }
         }
     }
 
+    fn accepted(&mut self, accepted: &Accepted, messages: usize) {
+        let mut says = vec![format!("accepted {}", accepted.turn_id)];
+        says.push(if accepted.reply { "a reply is due" } else { "no reply" }.to_owned());
+        let flags = [(accepted.duplicate, "duplicate"), (accepted.root_branch, "root branch"), (accepted.resync, "resync")];
+        says.extend(flags.iter().filter(|(set, _)| *set).map(|(_, says)| (*says).to_owned()));
+        assert_eq!(accepted.queued, accepted.position.is_some(), "what waits has a place");
+        says.extend(accepted.position.map(|position| format!("queued at {position}")));
+        if !accepted.waiting.is_empty() {
+            let calls: Vec<&str> = accepted.waiting.iter().map(headwater::ids::ToolCallId::as_str).collect();
+            says.push(format!("waits for {}", calls.join(" ")));
+        }
+        says.extend(accepted.new_from.filter(|&from| from < messages).map(|from| format!("new from {from}")));
+        if accepted.implied_count > 0 {
+            says.push(format!("implied {}: {}", accepted.implied_count, self.ids(&accepted.implied)));
+        }
+        says.extend(accepted.ignored.iter().map(|ignored| format!("ignored {}: {:?}", ignored.index, ignored.reason)));
+        if !accepted.ignored_edits.is_empty() {
+            says.push(format!("ignored edits: {}", self.ids(&accepted.ignored_edits)));
+        }
+        let says = self.short(&says.join(" · "));
+        self.line(&says);
+    }
+
     fn asked(&self, rest: &[&str]) -> Asked {
         let mut asked = Asked::default();
         for &word in rest {
-            match word {
-                "+append" => asked.options.partial_view = PartialView::Append,
-                "+fork" => asked.options.same_id_edit = SameIdEdit::Fork,
-                "+run" => asked.run = Some(true),
-                "+norun" => asked.run = Some(false),
-                _ if word.starts_with("+turn:") => asked.turn_id = Some(word["+turn:".len()..].into()),
+            match word.split_once(':').unwrap_or((word, "")) {
+                ("+append", _) => asked.options.partial_view = PartialView::Append,
+                ("+fork", _) => asked.options.same_id_edit = SameIdEdit::Fork,
+                ("+run", _) => asked.run = Some(true),
+                ("+norun", _) => asked.run = Some(false),
+                ("+queue", _) => asked.on_busy = OnBusy::Queue,
+                ("+merge", _) => asked.on_busy = OnBusy::Merge,
+                ("+cancel", _) => asked.on_busy = OnBusy::Cancel,
+                ("+turn", id) => asked.turn_id = Some(id.into()),
+                ("+agent", id) => asked.agent = id.into(),
+                ("+tools", names) => asked = asked.with_tools(&names.split(',').collect::<Vec<_>>()),
+                ("+state", text) => asked.client.state = Some(Json::from_value(&text).unwrap()),
                 _ => asked.messages.push(message(word, &self.names)),
             }
         }
@@ -156,9 +202,69 @@ impl Play {
     }
 
     fn refused(&mut self, refusal: &Refusal) {
-        let details: Vec<String> = refusal.details.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let text = self.short(&format!("refused {} {}", refusal.code, details.join(" ")));
+        let text = self.short(&refused(refusal));
         self.line(&text);
+    }
+
+    fn id(&self, name: &str) -> NodeId {
+        self.names.get(name).map_or_else(|| name.into(), |(id, _)| id.clone())
+    }
+
+    fn head(&mut self, rest: &[&str]) {
+        let to = match rest[0] {
+            "-" => HeadTo::Node(None),
+            "stay" => HeadTo::Stay,
+            name => match name.strip_prefix("to:") {
+                Some(label) => HeadTo::Label(label.to_owned()),
+                None => HeadTo::Node(Some(self.id(name))),
+            },
+        };
+        let label = rest.get(1).map(|word| word.strip_prefix("as:").expect("as:LABEL").to_owned());
+        match self.talk.move_head(&HeadMove { to, label }) {
+            Err(refusal) => self.refused(&refusal),
+            Ok((records, answer)) => {
+                let cancelled: Vec<&str> = answer.cancelled.iter().map(TurnId::as_str).collect();
+                let cancelled = if cancelled.is_empty() { String::new() } else { format!(", cancelled {}", cancelled.join(" ")) };
+                let text = self.short(&format!("head {}{cancelled}", answer.head_id.as_ref().map_or("-", NodeId::as_str)));
+                self.line(&text);
+                self.wrote(&records);
+            }
+        }
+    }
+
+    fn update(&mut self, rest: &[&str]) {
+        let mut asked = SessionUpdate::default();
+        for &word in rest {
+            match word.split_once(':').unwrap_or((word, "")) {
+                ("title", title) => asked.title = Some(Some(title.to_owned())),
+                ("untitled", _) => asked.title = Some(None),
+                ("archived", _) => asked.archived = Some(true),
+                ("unarchived", _) => asked.archived = Some(false),
+                _ => panic!("unknown change {word}"),
+            }
+        }
+        match self.talk.update(&asked) {
+            Err(refusal) => self.refused(&refusal),
+            Ok(records) => self.wrote(&records),
+        }
+    }
+
+    /// Goes on in a fork. Its nodes are called as their sources with a `~`.
+    fn fork(&mut self, at: Option<&str>) {
+        let at = at.map(|name| self.id(name));
+        let carried = engine::fork_nodes(&self.talk.session, at.as_ref());
+        let (fork, records) = match self.talk.fork(at.as_ref()) {
+            Ok(forked) => forked,
+            Err(refusal) => return self.refused(&refusal),
+        };
+        let tree = &self.talk.session.tree;
+        let names: Vec<_> = carried.unwrap().into_iter().map(|ix| (tree.id(ix), tree.node(ix).role)).collect();
+        for (ix, (source, role)) in (0..).zip(names) {
+            let short = self.shorts.get(&source).cloned().unwrap_or_else(|| source.to_string());
+            self.call_it(&format!("{short}~"), fork.session.tree.id(ix), role);
+        }
+        self.source = Some(std::mem::replace(&mut self.talk, fork));
+        self.wrote(&records);
     }
 
     fn reconcile(&mut self, rest: &[&str]) {
@@ -175,35 +281,21 @@ impl Play {
             .map(|news| match news {
                 News::Result(index) => format!("result {index}"),
                 News::Message { index, edit_of } => format!("message {index}{}", if edit_of.is_some() { " (edit)" } else { "" }),
-                News::Copy(ix) => format!("copy {}", tree.node(*ix).id),
+                News::Copy(ix) => format!("copy {}", tree.id(*ix)),
             })
             .collect();
-        let landing = found.landing.map_or("the empty path", |ix| tree.node(ix).id.as_str());
+        let landing = found.landing.map_or("the empty path".to_owned(), |ix| tree.id(ix).to_string());
         let ignored: Vec<String> = found.ignored.iter().map(|one| format!("{}: {:?}", one.index, one.reason)).collect();
         let text = format!("lands on {landing}, news [{}], ignored [{}]", news.join(", "), ignored.join(", "));
         let text = self.short(&text);
         self.line(&text);
     }
 
-    fn answer(&mut self, rest: &[&str]) -> Vec<Record> {
-        let Asked { messages, options, .. } = self.asked(rest);
-        let view = View::new(messages);
-        let found = engine::reconcile(&self.talk.session.tree, self.talk.session.head, &view, options).unwrap();
-        let mut parent = found.landing.map(|ix| self.talk.session.tree.node(ix).id.clone());
-        let mut bodies = Vec::new();
-        for news in &found.news {
-            let News::Result(index) = *news else { panic!("only results are answered with") };
-            let message = view.messages[index].clone();
-            let id = message.id.clone().expect("results have ids here");
-            bodies.push(Body::MessageNew(Box::new(MessageNew::plain(id.clone(), parent.replace(id), message))));
-        }
-        self.talk.write(bodies)
-    }
-
     fn finish(&mut self, rest: &[&str]) -> Vec<Record> {
         let calls = rest[2..].iter().map(|call| {
-            let (id, tool) = call.split_once(':').expect("CALL:TOOL");
-            ToolCall::new(id.into(), tool, "{}")
+            let mut parts = call.splitn(3, ':');
+            let (id, tool) = parts.next().zip(parts.next()).expect("CALL:TOOL");
+            ToolCall::new(id.into(), tool, parts.next().unwrap_or("{}"))
         });
         let (id, records) = self.talk.finish(rest[1], calls.collect());
         self.call_it(rest[0], id, Role::Assistant);
@@ -237,17 +329,21 @@ impl Play {
                 draw(&nodes, head.as_ref())
             }
             "tree" => raw(&self.talk),
+            "page" => page(session),
             "read" => self.ids(&self.talk.reader_view()),
             "prompt" => {
                 let read = engine::prompt(session).unwrap();
                 read.iter().fold(String::new(), |text, message| {
                     let call = message.tool_call_id.as_ref().map(|id| format!(" for {id}")).unwrap_or_default();
                     let calls: Vec<String> = message.tool_calls.iter().map(|call| format!(" [{}]", call.id)).collect();
-                    text + &format!("{:?}{call}: {}{}\n", message.role, message.joined_text(), calls.concat())
+                    let error =
+                        message.error.as_ref().map(|error| format!(" [{error}]")).filter(|_| message.content.is_none()).unwrap_or_default();
+                    text + &format!("{:?}{call}: {}{}{error}\n", message.role, message.joined_text(), calls.concat())
                 })
             }
             "session" => {
-                let turn = session.turn.as_ref().map_or("no turn".to_owned(), |turn| format!("turn {} runs", turn.id));
+                let does = if session.is_waiting() { "waits" } else { "runs" };
+                let turn = session.turn.as_ref().map_or("no turn".to_owned(), |turn| format!("turn {} {does}", turn.id));
                 format!("{turn}, head {}, newer {:?}", self.talk.head_id().map_or("-".to_owned(), |id| id.to_string()), session.newer)
             }
             verb => panic!("unknown step {verb}"),
@@ -320,17 +416,13 @@ impl Play {
         while let Some(at) = rest.find(SERVER_PREFIX) {
             let (before, after) = rest.split_at(at);
             out.push_str(before);
-            let id = &after[..(SERVER_PREFIX.len() + 32).min(after.len())];
-            out.push_str(self.shorts.get(id).map_or("?", String::as_str));
+            let made = after[SERVER_PREFIX.len()..].chars().take_while(char::is_ascii_hexdigit).count() == 32;
+            let id = &after[..SERVER_PREFIX.len() + if made { 32 } else { 0 }];
+            out.push_str(if made { self.shorts.get(id).map_or("?", String::as_str) } else { id });
             rest = &after[id.len()..];
         }
         out + rest
     }
-}
-
-fn started(turn: &str) -> Body {
-    let digest = Digest::default();
-    Body::TurnStarted(Box::new(TurnStarted { turn_id: turn.into(), agent_id: "bot".into(), digest, client: Client::default() }))
 }
 
 fn kind(word: &str) -> CallErrorKind {
@@ -341,64 +433,4 @@ fn kind(word: &str) -> CallErrorKind {
         "nonsense" => CallErrorKind::Nonsense,
         _ => panic!("unknown failure {word}"),
     }
-}
-
-fn told(body: &Body) -> String {
-    match body {
-        Body::SessionCreated(_) => "session.created".to_owned(),
-        Body::MessageNew(new) => {
-            let parent = new.parent.as_ref().map_or("-", NodeId::as_str);
-            let flags = [(new.partial, " partial"), (new.aside, " aside"), (new.hidden, " hidden")];
-            let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, text)| *text).collect();
-            format!("message.new {} under {parent}{flags}", new.id)
-        }
-        Body::HeadMoved(moved) => format!("head.moved {}", moved.to.as_ref().map_or("-", NodeId::as_str)),
-        Body::TurnStarted(_) => "turn.started".to_owned(),
-        Body::TurnCompleted(_) => "turn.completed".to_owned(),
-        Body::TurnFailed(failed) => format!("turn.failed {}", failed.code),
-        Body::TurnCancelled(_) => "turn.cancelled".to_owned(),
-        Body::TurnRecovered(_) => "turn.recovered".to_owned(),
-        Body::CallStarted(_) => "llm.call.started".to_owned(),
-        Body::CallCompleted(_) => "llm.call.completed".to_owned(),
-        Body::CallFailed(failed) => format!("llm.call.failed {}", failed.error.kind.code()),
-        Body::CallVoided(_) => "call.voided".to_owned(),
-        Body::Unknown(unknown) => format!("unknown {}", unknown.kind),
-    }
-}
-
-/// Every node with its parent, as a program of the server's reads the tree.
-fn raw(talk: &Talk) -> String {
-    let tree = &talk.session.tree;
-    let mut out = String::new();
-    for ix in 0..u32::try_from(tree.len()).unwrap() {
-        let node = tree.node(ix);
-        let parent = tree.parent(ix).map_or("-", |parent| tree.node(parent).id.as_str());
-        let kind = match node.kind {
-            NodeKind::Message => "",
-            NodeKind::Epoch => " epoch",
-            NodeKind::Custom => " custom",
-        };
-        let reads: Vec<&str> = tree.reader_up(Some(ix)).map(|ix| tree.shown_id(ix).as_str()).collect();
-        let reads: Vec<&str> = reads.into_iter().rev().collect();
-        let head = if talk.session.head == Some(ix) { "  <- head" } else { "" };
-        let _ = writeln!(out, "{}{kind} under {parent} reads [{}]{head}", node.id, reads.join(" "));
-    }
-    out
-}
-
-/// Splits at spaces outside of quotes; `{…}` to the end of the line is one word.
-fn words(step: &str) -> Vec<String> {
-    let (step, json) = step.find(" {").map_or((step, None), |at| (&step[..at], Some(step[at + 1..].to_owned())));
-    let mut words = vec![String::new()];
-    let mut quoted = false;
-    for char in step.chars() {
-        match char {
-            '"' => quoted = !quoted,
-            ' ' if !quoted => words.push(String::new()),
-            _ => words.last_mut().unwrap().push(char),
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words.extend(json);
-    words
 }

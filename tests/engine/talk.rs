@@ -1,27 +1,76 @@
 //! A driver for tests: a session with its log, a counter for a clock, short names for the ids that the engine makes. After each
 //! step the invariants are checked.
 
-use std::collections::HashMap;
-
 use headwater::engine::record::{Body, Record};
 use headwater::engine::{self, Context, Effect, Finished, Ix, MessageNew, Policy, Session, Submit};
-use headwater::ids::{Millis, NodeId, SessionId, Stamp, TurnId};
+use headwater::ids::{AgentId, Millis, NodeId, SessionId, Stamp, TurnId};
 use headwater::protocol::{
-    Accepted, CallError, CallErrorKind, Finish, Input, InputBody, Message, NodeKind, Refusal, Role, ToolCall, TreeNode, ViewOptions,
+    Accepted, CallError, CallErrorKind, Client, Finish, HeadAnswer, HeadMove, Input, InputBody, Message, NodeKind, OnBusy, Refusal, Role,
+    SessionUpdate, Tool, ToolCall, TreeNode, TreeQuery, TreeView, ViewOptions,
 };
 
+use crate::snapshots::{self, Kept};
+
+/// The kinds of submit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    #[default]
+    View,
+    Message,
+    Append,
+    Result,
+}
+
 /// A submit in the making.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Asked {
+    pub kind: Kind,
+    pub agent: AgentId,
     pub messages: Vec<Message>,
     pub options: ViewOptions,
     pub turn_id: Option<TurnId>,
     pub run: Option<bool>,
+    pub on_busy: OnBusy,
+    pub client: Client,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self {
+            kind: Kind::View,
+            agent: "bot".into(),
+            messages: Vec::new(),
+            options: ViewOptions::default(),
+            turn_id: None,
+            run: None,
+            on_busy: OnBusy::Refuse,
+            client: Client::default(),
+        }
+    }
 }
 
 impl Asked {
     pub fn view(messages: Vec<Message>) -> Self {
         Self { messages, ..Self::default() }
+    }
+
+    /// The same with these tools of the client's.
+    #[must_use]
+    pub fn with_tools(self, names: &[&str]) -> Self {
+        let tool = |name: &&str| Tool { name: (*name).to_owned(), description: String::new(), parameters: None, metadata: None };
+        Self { client: Client { tools: Some(names.iter().map(tool).collect()), ..self.client }, ..self }
+    }
+
+    pub fn input(self) -> Input {
+        let Self { kind, agent, messages, options, turn_id, run, on_busy, client } = self;
+        let one = |messages: Vec<Message>| messages.into_iter().next().expect("one message");
+        let body = match kind {
+            Kind::View => InputBody::Messages { messages, options },
+            Kind::Message => InputBody::Message { message: one(messages) },
+            Kind::Append => InputBody::Append { messages },
+            Kind::Result => InputBody::Result { message: one(messages) },
+        };
+        Input { agent_id: agent, turn_id, run, client, on_busy, body }
     }
 }
 
@@ -36,10 +85,14 @@ pub struct Talk {
     pub written: Option<Message>,
     /// Every node as it was first recorded.
     seen: Vec<(NodeId, Option<NodeId>)>,
+    /// What was last saved of the fold.
+    pub kept: Kept,
 }
 
 pub const ATTEMPTS: u32 = 3;
 pub const CALLS_MAX: u32 = 4;
+pub const QUEUE_TURNS_MAX: usize = 4;
+pub const QUEUE_MESSAGES_MAX: usize = 8;
 
 impl Talk {
     pub fn context(&mut self) -> Context {
@@ -48,14 +101,19 @@ impl Talk {
         Context {
             stamp: Stamp { now: self.now, nonce: self.stamps << 16 },
             written: self.written.take(),
-            policy: Policy { attempts: ATTEMPTS, calls_per_turn_max: CALLS_MAX },
+            policy: Policy {
+                attempts: ATTEMPTS,
+                calls_per_turn_max: CALLS_MAX,
+                queue_turns_max: QUEUE_TURNS_MAX,
+                queue_messages_max: QUEUE_MESSAGES_MAX,
+            },
         }
     }
 
     /// Folds records into the session and checks what must hold.
     pub fn take(&mut self, records: &[Record]) {
         for record in records {
-            self.session.evolve(record).unwrap_or_else(|corrupt| panic!("{corrupt}: {record:?}"));
+            self.session.evolve(record.clone()).unwrap_or_else(|corrupt| panic!("{corrupt}: {record:?}"));
             engine::check_step(&self.session).unwrap();
             let stored = record.encode();
             assert_eq!(&Record::decode(&stored).unwrap(), record, "a record is read as it was written");
@@ -67,37 +125,31 @@ impl Talk {
 
     fn nothing_lost(&mut self) {
         let tree = &self.session.tree;
-        let now = |ix: Ix| (tree.node(ix).id.clone(), tree.parent(ix).map(|parent| tree.node(parent).id.clone()));
+        let now = |ix: Ix| (tree.id(ix), tree.parent(ix).map(|parent| tree.id(parent)));
         let nodes: Vec<_> = (0..u32::try_from(tree.len()).unwrap()).map(now).collect();
         assert_eq!(nodes.get(..self.seen.len()), Some(&self.seen[..]), "no node is lost or changed");
         self.seen = nodes;
     }
 
-    /// Folds the log from scratch: the same session.
+    /// Folds the log from scratch: the same session. From snapshots too.
     pub fn replays(&self) {
+        snapshots::hold(&self.log);
         let mut again = Session::default();
         for stored in &self.log {
-            again.evolve(&Record::decode(stored).unwrap()).unwrap();
+            again.evolve(Record::decode(stored).unwrap()).unwrap();
         }
         assert_eq!(again.seq, self.session.seq);
         assert_eq!(again.head, self.session.head);
         assert_eq!(engine::wanted(&again), engine::wanted(&self.session));
-        assert_eq!(again.turns, self.session.turns);
+        assert!(again.turns.iter().eq(self.session.turns.iter()), "the same turns");
         assert_eq!(again.turn.as_ref().map(|turn| format!("{turn:?}")), self.session.turn.as_ref().map(|turn| format!("{turn:?}")));
         assert_eq!(again.tree.open_calls(), self.session.tree.open_calls());
         assert_eq!(tree_of(&again), tree_of(&self.session));
     }
 
     fn decide(&mut self, asked: &Asked) -> Result<(Vec<Record>, Accepted), Refusal> {
-        let input = Input {
-            agent_id: "bot".into(),
-            turn_id: asked.turn_id.clone(),
-            run: asked.run,
-            client: headwater::protocol::Client::default(),
-            body: InputBody::Messages { messages: asked.messages.clone(), options: asked.options },
-        };
         let context = self.context();
-        engine::submit(&self.session, &SessionId::from("s"), &Submit::from(input), &context)
+        engine::submit(&self.session, &SessionId::from("s"), &Submit::from(asked.clone().input()), &context)
     }
 
     /// What a submit would write; nothing is written, no stamp is used up.
@@ -164,6 +216,33 @@ impl Talk {
         records
     }
 
+    pub fn move_head(&mut self, asked: &HeadMove) -> Result<(Vec<Record>, HeadAnswer), Refusal> {
+        let context = self.context();
+        let (records, answer) = engine::move_head(&self.session, &SessionId::from("s"), asked, &context)?;
+        self.take(&records);
+        assert_eq!(answer.head_id, self.head_id(), "the answer names the head");
+        Ok((records, answer))
+    }
+
+    pub fn update(&mut self, asked: &SessionUpdate) -> Result<Vec<Record>, Refusal> {
+        let context = self.context();
+        let records = engine::update(&self.session, asked, &context)?;
+        self.take(&records);
+        Ok(records)
+    }
+
+    /// A new conversation of the path to `at`.
+    pub fn fork(&mut self, at: Option<&NodeId>) -> Result<(Self, Vec<Record>), Refusal> {
+        let context = self.context();
+        let nodes = engine::fork_nodes(&self.session, at)?;
+        assert!(self.session.missing(nodes.iter().copied()).is_empty(), "what is carried is in memory");
+        let (records, head) = engine::fork(&self.session, &SessionId::from("s"), at, &nodes, &context)?;
+        let mut fork = Self { now: self.now, stamps: self.stamps + 1000, ..Self::default() };
+        fork.take(&records);
+        assert_eq!(fork.head_id(), head, "the answer names the head");
+        Ok((fork, records))
+    }
+
     pub fn recover(&mut self) -> Vec<Record> {
         let context = self.context();
         let records = engine::recover(&self.session, &context);
@@ -209,7 +288,7 @@ impl Talk {
             cut = at;
             kept += 1;
         }
-        let name = |ix: Ix| tree.node(ix).id.clone();
+        let name = |ix: Ix| tree.id(ix);
         let before = cut.checked_sub(1).map(|at| name(path[at]));
         let to = if cut == path.len() { Some(name(base)) } else { before };
         let epoch = summary.map_or(Message::empty(Role::User), |text| Message::text(Role::User, text));
@@ -243,7 +322,7 @@ impl Talk {
     }
 
     pub fn head_id(&self) -> Option<NodeId> {
-        self.session.head.map(|head| self.session.tree.node(head).id.clone())
+        self.session.head.map(|head| self.session.tree.id(head))
     }
 
     /// The ids that a reader sees at the head.
@@ -264,41 +343,15 @@ pub fn tree_of(session: &Session) -> Vec<impl PartialEq + std::fmt::Debug> {
     let all = 0..u32::try_from(tree.len()).unwrap();
     let row = |ix: Ix| {
         let node = tree.node(ix);
-        let parent = tree.parent(ix).map(|parent| tree.node(parent).id.clone());
-        (node.id.clone(), parent, node.kind, node.role, node.partial, node.vertex, node.original)
+        let parent = tree.parent(ix).map(|parent| tree.id(parent));
+        (tree.id(ix), parent, node.kind, node.role, node.partial, node.vertex, node.original)
     };
     all.map(row).collect()
 }
 
 /// What the tree endpoint lists: the head that readers see, and the nodes.
 pub fn listed(session: &Session) -> (Option<NodeId>, Vec<TreeNode>) {
-    let (_, page) = engine::tree_page(session, &SessionId::from("s"), None, usize::MAX).unwrap();
+    let page =
+        engine::tree_page(session, &SessionId::from("s"), &TreeQuery { view: TreeView::Reader, after: None, limit: usize::MAX }).unwrap();
     (page.head_id, page.nodes)
-}
-
-/// A message of a view in short: `u1`, `u1="other text"`, `t9@call` (a result), `_="text"` (no id). The role goes by the first
-/// letter: `a` assistant, `s` system, `d` developer, `r` reasoning (also `…:reasoning-1`), `c` activity, else user; ids in
-/// `names` stand for others and their roles are given.
-pub fn message(text: &str, names: &HashMap<String, (NodeId, Role)>) -> Message {
-    let (key, said) = text.split_once('=').map_or((text, None), |(key, said)| (key, Some(said.trim_matches('"'))));
-    let (id, call) = key.split_once('@').map_or((key, None), |(id, call)| (id, Some(call)));
-    let by_letter = match id.as_bytes().first() {
-        _ if call.is_some() => Role::Tool,
-        _ if id.contains(":reasoning") => Role::Reasoning,
-        Some(b'a') => Role::Assistant,
-        Some(b's') => Role::System,
-        Some(b'd') => Role::Developer,
-        Some(b'r') => Role::Reasoning,
-        Some(b'c') => Role::Activity,
-        _ => Role::User,
-    };
-    let (stem, suffix) = id.split_once(':').map_or((id, None), |(stem, suffix)| (stem, Some(suffix)));
-    let (real, role) = match (names.get(id), names.get(stem), suffix) {
-        (Some((real, role)), _, _) => (real.clone(), *role),
-        (None, Some((real, _)), Some(suffix)) => (format!("{real}:{suffix}").into(), by_letter),
-        (None, _, _) => (NodeId::from(id), by_letter),
-    };
-    let role = if call.is_some() { Role::Tool } else { role };
-    let message = Message { tool_call_id: call.map(Into::into), ..Message::text(role, said.unwrap_or(id)) };
-    if id == "_" { message } else { message.with_id(real) }
 }

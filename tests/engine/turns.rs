@@ -1,12 +1,12 @@
 //! What happens to the turns of made-up front ends: replies, failures, lost processes, tools, custom nodes, compactions.
 
-use headwater::engine::record::{Body, CallStarted, TurnCompleted, TurnStarted};
-use headwater::engine::{self, Effect, MessageNew, News, View};
+use headwater::engine::Effect;
+use headwater::engine::record::Body;
 use headwater::ids::{NodeId, ToolCallId};
-use headwater::protocol::{CallErrorKind, Client, Digest, Message, NodeKind, Role, ToolCall};
+use headwater::protocol::{CallErrorKind, Message, NodeKind, Role, ToolCall};
 
 use crate::front_ends::{Held, World};
-use crate::talk::Talk;
+use crate::talk::{Asked, Talk};
 
 impl World {
     pub fn call_waits(&self) -> bool {
@@ -21,9 +21,10 @@ impl World {
             return self.both(Talk::wake);
         }
         let calls: Vec<String> = if self.chance(3) { (0..=self.number(2)).map(|_| self.fresh("call")).collect() } else { Vec::new() };
-        let asked = |id: &String| ToolCall::new(id.as_str().into(), "nothing", "{}");
+        // Of a tool of the front end's, or of one that nobody has.
+        let tools: Vec<&str> = calls.iter().map(|_| ["pick", "nothing"][self.number(2)]).collect();
         let text = self.fresh("answer ");
-        let make = || calls.iter().map(asked).collect::<Vec<_>>();
+        let make = || calls.iter().zip(&tools).map(|(id, tool)| ToolCall::new(id.as_str().into(), *tool, "{}")).collect::<Vec<_>>();
         let (reply, records) = self.talk.finish(&text, make());
         self.twin.finish(&text, make());
         let adopted = self.number(self.abandoned.len() + 1);
@@ -105,28 +106,14 @@ impl World {
         self.talk.compact(&id, keep, summary, pinned);
     }
 
-    // Tools of the client's, by hand: a turn that waits for results.
+    // Tools of the client's: the turn waits for their results.
 
-    pub fn client_tools(&mut self) {
-        let tab = self.number(3);
-        self.adopt(tab);
-        self.acting = tab;
-        let calls: Vec<ToolCall> = (0..=self.number(3)).map(|_| ToolCall::new(self.fresh("tool").as_str().into(), "pick", "{}")).collect();
-        let (turn, user, reply) = (self.fresh("turn"), self.fresh("u"), self.fresh("hand"));
-        let asks = Message::text(Role::User, format!("says {user}"));
-        let answer = Message { tool_calls: calls, ..Message::text(Role::Assistant, "pick") };
-        for (message, id) in [(&asks, &user), (&answer, &reply)] {
-            let held = Held { message: message.clone().with_id(id.as_str().into()), real: Some(id.as_str().into()) };
-            self.tabs[tab].list.push(held);
-        }
-        self.both(|talk| {
-            let started =
-                TurnStarted { turn_id: turn.as_str().into(), agent_id: "bot".into(), digest: Digest::default(), client: Client::default() };
-            let ask = MessageNew::plain(user.as_str().into(), talk.head_id(), asks.clone());
-            let reply = MessageNew::plain(reply.as_str().into(), Some(user.as_str().into()), answer.clone());
-            let bodies = [Body::MessageNew(Box::new(ask)), Body::TurnStarted(Box::new(started)), Body::MessageNew(Box::new(reply))];
-            talk.write(bodies.to_vec());
-        });
+    /// The acting tab's view again, with nothing new: it only says that the turn waits.
+    pub fn look_again(&mut self) {
+        let before = (self.talk.session.seq, self.twin.session.seq);
+        let list = self.tabs[self.acting].list.clone();
+        assert!(self.submit(self.acting, &list, None), "a view without news isn't refused");
+        assert_eq!((self.talk.session.seq, self.twin.session.seq), before, "nothing is written");
     }
 
     /// Some of the open calls are answered, in a view as the front end sends it or alone; when all are, the turn goes on.
@@ -134,6 +121,9 @@ impl World {
         let open = self.talk.session.tree.open_calls().to_vec();
         let (alone, all) = (self.chance(3), self.chance(2));
         let answered: Vec<ToolCallId> = open.iter().filter(|_| all || self.chance(2)).cloned().collect();
+        if answered.is_empty() {
+            return self.look_again();
+        }
         let mut results: Vec<Message> = Vec::new();
         for call in &answered {
             let id = if self.chance(2) { format!("{call}:tool") } else { self.fresh("result") };
@@ -144,46 +134,20 @@ impl World {
             results.push(again.with_id(id.as_str().into()));
         }
         let list = if alone { Vec::new() } else { self.quirky(&self.tabs[self.acting].list.clone()).0 };
-        let view = View::new([list, results].concat());
-        let options = self.tabs[self.acting].options;
-        let mut written = Vec::new();
+        let asked = Asked { options: self.tabs[self.acting].options, ..Asked::view([list, results].concat()) };
+        let mut recorded = Vec::new();
         for talk in [&mut self.talk, &mut self.twin] {
-            let found = engine::reconcile(&talk.session.tree, talk.session.head, &view, options).unwrap();
-            assert_eq!(found.news.len(), answered.len(), "each open call is answered once: {found:?}");
-            if !answered.is_empty() {
-                assert_eq!(found.landing, talk.session.head, "results stand where the turn waits");
-            }
-            let mut parent = talk.head_id();
-            written.clear();
-            for news in &found.news {
-                let News::Result(index) = *news else { panic!("{news:?} isn't a result") };
-                let message = view.messages[index].clone();
-                let id = message.id.clone().unwrap();
-                written.push((message.tool_call_id.clone().unwrap(), id.clone()));
-                let new = MessageNew::plain(id.clone(), parent.replace(id), message);
-                talk.write(vec![Body::MessageNew(Box::new(new))]);
-            }
+            let head = talk.session.head;
+            let (_, accepted) = talk.submit(&asked).unwrap();
+            assert_eq!(accepted.recorded.len(), answered.len(), "each open call is answered once");
+            assert_eq!(accepted.waiting.len(), open.len() - answered.len(), "the turn waits for the others");
+            assert_eq!(accepted.reply, accepted.waiting.is_empty(), "with the last the turn goes on");
+            let tree = &talk.session.tree;
+            assert_eq!(tree.find(&accepted.recorded[0]).and_then(|ix| tree.parent(ix)), head, "results stand where the turn waits");
+            recorded = accepted.recorded;
         }
-        for (call, id) in written {
-            self.hold_result(&call, &id);
-        }
-        if self.talk.session.tree.open_calls().is_empty() {
-            let (call, reply) = (self.fresh("made"), self.fresh("hw_made"));
-            self.both(|talk| {
-                let turn = talk.session.turn.as_ref().unwrap().id.clone();
-                if talk.session.turn.as_ref().unwrap().calls > 2 {
-                    talk.write(vec![Body::TurnCompleted(TurnCompleted { turn_id: turn })]);
-                } else {
-                    let started = CallStarted {
-                        turn_id: turn,
-                        call_id: call.as_str().into(),
-                        attempt: 1,
-                        reply_id: reply.as_str().into(),
-                        hidden: false,
-                    };
-                    talk.write(vec![Body::CallStarted(started)]);
-                }
-            });
+        for (call, id) in answered.iter().zip(recorded) {
+            self.hold_result(call, &id);
         }
     }
 }

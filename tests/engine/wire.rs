@@ -37,11 +37,16 @@ fn every_type_is_written_as_it_was_read() {
 }
 
 /// Every type that this version writes.
-const TYPES: [&str; 12] = [
+const TYPES: [&str; 17] = [
     "session.created",
+    "session.forked",
+    "session.updated",
     "message.new",
     "head.moved",
+    "turn.queued",
     "turn.started",
+    "turn.joined",
+    "turn.waiting",
     "turn.completed",
     "turn.failed",
     "turn.cancelled",
@@ -60,7 +65,7 @@ fn a_later_encoding_of_a_known_type_is_not_understood() {
     assert!(unknown.must_understand);
     assert_eq!(record.encode(), later.as_bytes());
     let mut session = Session::default();
-    session.evolve(&record).unwrap();
+    session.evolve(record).unwrap();
     assert_eq!(session.newer.as_deref(), Some("turn.completed"));
 }
 
@@ -79,13 +84,23 @@ fn records_that_do_not_fit_are_an_error_and_change_nothing() {
         Record { at: 1, body: Body::MessageNew(Box::new(new)) }
     };
     let mut session = Session::default();
-    session.evolve(&message("u1", None)).unwrap();
+    session.evolve(message("u1", None)).unwrap();
     for bad in [message("u1", None), message("u2", Some("nowhere"))] {
-        session.evolve(&bad).unwrap_err();
+        session.evolve(bad).unwrap_err();
     }
-    for name in ["turn.completed", "turn.failed", "turn.cancelled", "turn.recovered", "llm.call.started", "llm.call.completed"] {
+    for name in [
+        "turn.joined",
+        "turn.waiting",
+        "turn.queued.into",
+        "turn.completed",
+        "turn.failed",
+        "turn.cancelled",
+        "turn.recovered",
+        "llm.call.started",
+        "llm.call.completed",
+    ] {
         let text = std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap();
-        session.evolve(&Record::decode(text.as_bytes()).unwrap()).unwrap_err();
+        session.evolve(Record::decode(text.as_bytes()).unwrap()).unwrap_err();
     }
     assert_eq!((session.seq, session.tree.len()), (1, 1));
 }
