@@ -68,7 +68,12 @@ const LAYERS: &[Layer] = &[
         imports: &["ids", "store", "provider", "worker", "runtime", "web", "telemetry"],
         banned: &[AG_UI, ACTIX, BACKENDS, &["tokio", "async"]],
     },
-    Layer { name: "cli", imports: &["ids", "protocol", "draw", "config", "store", "provider"], banned: &[AG_UI, ACTIX, &["rusqlite"]] },
+    // A client of the native API, over HTTP: it can't know more than any other client.
+    Layer {
+        name: "cli",
+        imports: &["ids", "clock", "protocol", "draw", "sse", "config", "store", "provider"],
+        banned: &[AG_UI, ACTIX, &["rusqlite"]],
+    },
     Layer {
         name: "app",
         imports: &["ids", "clock", "protocol", "agui", "store", "provider", "worker", "runtime", "web", "telemetry", "config"],

@@ -275,7 +275,7 @@ impl Conversation {
 
     fn noise(&mut self) {
         self.record(EventBody::TurnStarted { turn_id: "t".into(), agent_id: "a".into() });
-        self.record(EventBody::HeadMoved { head_id: None });
+        self.record(EventBody::HeadMoved { head_id: None, label: None });
         let hidden = Message::text(Role::Assistant, "hidden").with_id("hw_hidden".into());
         self.record(EventBody::MessageNew {
             node_id: "hw_hidden".into(),

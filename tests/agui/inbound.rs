@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use headwater::agui::{Dialect, Frame, Limits, RunInput};
 use headwater::ids::TurnId;
-use headwater::protocol::{Code, Content, InputBody, PartialView, Refusal, SameIdEdit, ViewOptions};
+use headwater::protocol::{Code, Content, InputBody, OnBusy, PartialView, Refusal, SameIdEdit, ViewOptions};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ fn native(run: &RunInput) -> Value {
         "messages": run.messages,
         "client": run.client,
         "headwater": {
+            "on_busy": run.headwater.on_busy,
             "run": run.headwater.run,
             "partial_view": run.headwater.partial_view,
             "same_id_edit": run.headwater.same_id_edit,
@@ -142,12 +143,27 @@ fn the_engines_input_takes_what_the_run_says_and_else_the_agents_defaults() {
         RunInput::decode_text(&body.to_string(), &LIMITS).unwrap()
     };
     let defaults = ViewOptions { partial_view: PartialView::Append, same_id_edit: SameIdEdit::Fork };
-    let input = read(json!({})).into_input("bot".into(), defaults);
+    let input = read(json!({})).into_input("bot".into(), defaults, OnBusy::Refuse);
     assert_eq!((input.agent_id.as_str(), input.turn_id.as_ref().map(TurnId::as_str), input.run), ("bot", Some("r"), None));
     assert_eq!(input.body, InputBody::Messages { messages: vec![], options: defaults });
-    let input = read(json!({"run": true, "partial_view": "root", "same_id_edit": "ignore"})).into_input("bot".into(), defaults);
+    let input =
+        read(json!({"run": true, "partial_view": "root", "same_id_edit": "ignore"})).into_input("bot".into(), defaults, OnBusy::Refuse);
     assert_eq!(input.run, Some(true));
     assert_eq!(input.body, InputBody::Messages { messages: vec![], options: ViewOptions::default() });
+}
+
+#[test]
+fn what_becomes_of_a_run_while_a_turn_is_there_it_says_itself_or_its_agent() {
+    let on_busy = |queue: Value, agents: OnBusy| {
+        let body = json!({"threadId": "t", "runId": "r", "messages": [], "forwardedProps": {"headwater": {"queue": queue}}});
+        RunInput::decode_text(&body.to_string(), &LIMITS).unwrap().into_input("bot".into(), ViewOptions::default(), agents).on_busy
+    };
+    for agents in [OnBusy::Refuse, OnBusy::Queue, OnBusy::Merge, OnBusy::Cancel] {
+        assert_eq!(on_busy(Value::Null, agents), agents);
+        assert_eq!(on_busy(json!(false), agents), OnBusy::Refuse);
+        assert_eq!(on_busy(json!(true), agents), OnBusy::Queue);
+        assert_eq!(on_busy(json!("merge"), agents), OnBusy::Merge);
+    }
 }
 
 #[test]

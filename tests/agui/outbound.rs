@@ -129,11 +129,11 @@ fn what_is_not_for_the_stream_gives_nothing() {
     let result = Message { tool_call_id: Some("c".into()), ..text(Role::Tool) };
     let nothing = [
         EventBody::SessionCreated { agent_id: "a".into() },
-        EventBody::HeadMoved { head_id: None },
+        EventBody::HeadMoved { head_id: None, label: None },
         EventBody::TurnStarted { turn_id: "t".into(), agent_id: "a".into() },
         EventBody::TurnCompleted { turn_id: "t".into() },
         EventBody::TurnFailed { turn_id: "t".into(), code: Code::Internal, message: "x".to_owned() },
-        EventBody::TurnCancelled { turn_id: "t".into() },
+        EventBody::TurnCancelled { turn_id: "t".into(), reason: None, messages: Vec::new() },
         EventBody::TurnRecovered { turn_id: "t".into() },
         EventBody::CallStarted { turn_id: "t".into(), call_id: "c".into(), attempt: 1, reply_id: "r".into(), hidden: true },
         EventBody::CallCompleted { call_id: "c".into(), hidden: false, usage: None },

@@ -32,7 +32,7 @@ async fn what_is_wrong_is_said_and_nothing_is_written() {
     let many: Vec<(&str, &str)> = many.iter().map(|(id, text)| (id.as_str(), *text)).collect();
     let with_tools = {
         let mut body = said("s1", "r2", "x");
-        body["tools"] = json!([{"name": "t", "description": "", "parameters": {}}]);
+        body["tools"] = json!([{"name": "", "description": "", "parameters": {}}]);
         body
     };
     let cases: Vec<(String, u16, &str)> = vec![
@@ -48,7 +48,7 @@ async fn what_is_wrong_is_said_and_nothing_is_written() {
         (view("s1", "r2", &[(&long_id, "a")]).to_string(), 400, "bad_id"),
         (view("s1", "r2", &many).to_string(), 413, "view_too_long"),
         (said("s1", "r2", &"x".repeat(10_001)).to_string(), 413, "content_too_large"),
-        (with_tools.to_string(), 400, "not_available"),
+        (with_tools.to_string(), 400, "bad_request"),
         (
             r#"{"threadId": "s1", "runId": "r2", "messages": [{"id": "u9", "role": "user", "content": "\ud800"}]}"#.to_owned(),
             400,
@@ -165,7 +165,7 @@ async fn a_connection_goes_on_after_a_chunked_body_that_was_read() {
     exchange.until("RUN_FINISHED").await;
     let next = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", app.address);
     tokio::io::AsyncWriteExt::write_all(&mut exchange.stream, next.as_bytes()).await.expect("the connection is open");
-    exchange.until("{\"status\":\"ok\"}").await;
+    exchange.until("\"status\":\"ok\"").await;
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::described::{self, Asked};
+
 /// Nothing in these tests takes longer.
 pub async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("it takes too long")
@@ -17,6 +19,8 @@ pub struct Exchange {
     pub stream: TcpStream,
     pub got: Vec<u8>,
     pub reads: usize,
+    /// Held against the description of the routes, with what came back.
+    asked: Option<Asked>,
 }
 
 /// A whole answer.
@@ -43,7 +47,7 @@ impl Exchange {
     pub async fn raw(address: SocketAddr, bytes: &[u8]) -> Self {
         let mut stream = within(TcpStream::connect(address)).await.expect("the server listens");
         within(stream.write_all(bytes)).await.expect("the server reads");
-        Self { stream, got: Vec::new(), reads: 0 }
+        Self { stream, got: Vec::new(), reads: 0, asked: asked(bytes) }
     }
 
     /// Posts JSON as AG-UI's clients do.
@@ -58,25 +62,52 @@ impl Exchange {
         let count = within(self.stream.read(&mut buffer)).await.unwrap_or(0);
         self.got.extend_from_slice(&buffer[..count]);
         self.reads += 1;
+        if count == 0 {
+            self.check();
+        }
         count > 0
+    }
+
+    /// Holds what has come against the description.
+    fn check(&self) {
+        if let Some(asked) = &self.asked {
+            let whole = asked.method != "HEAD" && parse(&self.got).is_some();
+            described::check_bytes(asked, &self.got, whole);
+        }
     }
 
     /// Reads until what has come contains `text`.
     pub async fn until(&mut self, text: &str) {
-        while !self.got.windows(text.len()).any(|window| window == text.as_bytes()) {
-            assert!(self.read().await, "ended without {text:?}: {}", String::from_utf8_lossy(&self.got));
-        }
+        within(async {
+            while !self.got.windows(text.len()).any(|window| window == text.as_bytes()) {
+                assert!(self.read().await, "ended without {text:?}: {}", String::from_utf8_lossy(&self.got));
+            }
+        })
+        .await;
+        self.check();
     }
 
     /// Reads the whole answer.
     pub async fn whole(mut self) -> Answer {
         loop {
             if let Some(answer) = parse(&self.got) {
+                self.check();
                 return answer;
             }
             assert!(self.read().await, "ended early: {}", String::from_utf8_lossy(&self.got));
         }
     }
+}
+
+/// The request that bytes make, when they make one.
+fn asked(bytes: &[u8]) -> Option<Asked> {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&bytes[..end]).ok()?;
+    let mut words = head.lines().next()?.split(' ');
+    let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let rest = &bytes[end + 4..];
+    let body = if header(head, "transfer-encoding").is_some() { dechunk(rest).0 } else { rest.to_vec() };
+    Some(Asked { method, path, body })
 }
 
 impl Answer {
@@ -148,4 +179,10 @@ pub fn events(body: &str) -> Vec<Value> {
         .filter_map(|frame| frame.lines().find_map(|line| line.strip_prefix("data: ")))
         .map(|data| serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}")))
         .collect()
+}
+
+/// The body of an answer, as far as it has come.
+pub fn body(got: &[u8]) -> String {
+    let start = got.windows(4).position(|window| window == b"\r\n\r\n").map_or(got.len(), |end| end + 4);
+    String::from_utf8_lossy(&dechunk(&got[start..]).0).into_owned()
 }

@@ -2,10 +2,13 @@
 
 mod app;
 mod bad_input;
+mod described;
 mod http;
+mod native;
 mod origins;
 mod rest;
 mod socket;
 mod socket_faults;
 mod sse;
+mod waiting;
 mod wire;

@@ -9,7 +9,7 @@ use crate::http::Exchange;
 async fn the_process_tells_how_it_is() {
     let app = TestApp::start();
     let alive = app.get("/healthz").await;
-    assert_eq!((alive.status, alive.json()), (200, json!({"status": "ok"})));
+    assert_eq!((alive.status, alive.json()), (200, json!({"status": "ok", "server": "headwater"})));
     let ready = app.get("/readyz").await;
     assert_eq!((ready.status, ready.json()), (200, json!({"status": "ready"})));
     for path in ["/healthz", "/readyz"] {
@@ -51,7 +51,6 @@ async fn what_is_not_there_says_so() {
         ("/v1/sessions/nowhere", 404, "session_not_found"),
         ("/v1/sessions/nowhere/tree", 404, "session_not_found"),
         ("/v1/sessions/s1/tree?after=nowhere", 404, "node_not_found"),
-        ("/v1/sessions/s1/tree?view=raw", 400, "not_available"),
         ("/v1/sessions/s1/tree?view=other", 400, "bad_request"),
         ("/v1/sessions/s1/tree?limit=0", 400, "bad_request"),
         ("/v1/sessions/s1/tree?limit=many", 400, "bad_request"),

@@ -197,7 +197,7 @@ async fn a_refusal_is_a_lone_error_and_the_socket_stays() {
         ("{", "bad_json"),
         (r#"{"type": "dance"}"#, "bad_request"),
         (r#"{"type": "subscribe", "threadId": "s1"}"#, "not_available"),
-        (r#"{"threadId": "s1", "runId": "r1", "messages": [], "tools": [{"name": "t"}]}"#, "not_available"),
+        (r#"{"threadId": "s1", "runId": "r1", "messages": [], "tools": [{"name": ""}]}"#, "bad_request"),
     ] {
         client.send(Message::text(frame)).await;
         let refused = client.event().await;

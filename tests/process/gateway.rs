@@ -21,8 +21,13 @@ pub struct Gateway {
 impl Gateway {
     /// Starts it in `home`, where its configuration and its data are.
     pub fn start(home: &Path) -> Self {
+        Self::start_at(home, "127.0.0.1:0")
+    }
+
+    /// Starts it at an address that clients know already.
+    pub fn start_at(home: &Path, address: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_headwater"))
-            .args(["serve", "--config", "headwater.toml", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--config", "headwater.toml", "--listen", address])
             .current_dir(home)
             .env("HEADWATER__LOG__FORMAT", "json")
             .stderr(Stdio::piped())
@@ -96,6 +101,26 @@ impl Gateway {
         }
     }
 
+    /// Sends JSON; the answer's status and its JSON.
+    pub fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let body = body.to_string();
+        let mut stream = self.connect();
+        let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.write_all((head + &body).as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("{path}: {status} {body}")))
+    }
+
+    /// Asks for a stream.
+    pub fn stream(&self, path: &str) -> Run {
+        let mut stream = self.connect();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n").expect("it reads");
+        Run(stream)
+    }
+
     /// The session's page once no turn runs in it; nothing when there is no such session.
     pub fn until_idle(&self, session: &str) -> Option<Value> {
         let deadline = clock::instant() + PATIENCE;
@@ -122,6 +147,17 @@ impl Drop for Gateway {
 pub struct Run(TcpStream);
 
 impl Run {
+    /// Reads until `text` was there.
+    pub fn until(&mut self, text: &str) {
+        let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+        while !String::from_utf8_lossy(&seen).contains(text) {
+            match self.0.read(&mut buffer) {
+                Ok(read @ 1..) => seen.extend_from_slice(&buffer[..read]),
+                Ok(0) | Err(_) => panic!("it ended without {text:?}: {}", String::from_utf8_lossy(&seen)),
+            }
+        }
+    }
+
     /// Reads at least `bytes` of it, or to the terminal. Dropped early, it stops the turn.
     pub fn read(&mut self, bytes: usize) -> String {
         let (mut seen, mut buffer) = (Vec::new(), [0; 256]);
