@@ -60,6 +60,15 @@ class Browser {
     return tab;
   }
 
+  /** A tab with assistant-ui on a new conversation. */
+  async assistant(s, { agent = "bot", threadId = `thread-${randomUUID()}` } = {}) {
+    const query = new URLSearchParams({ agent: `${s.server.url}/agents/${agent}`, thread: threadId });
+    const tab = new AssistantTab(s, await this.#page(), threadId);
+    await tab.page.goto(this.pages.at(`/assistant.html?${query}`));
+    await tab.page.waitForFunction(() => window.thread);
+    return tab;
+  }
+
   /** A tab with whatever is at `address`, that has something in mind with a conversation. */
   async tab(s, address) {
     const tab = new Tab(s, await this.#page(), `thread-${randomUUID()}`);
@@ -119,6 +128,65 @@ class Tab {
     const context = this.page.context();
     await this.page.close();
     if (context.pages().length === 0) await context.close();
+  }
+}
+
+/** A tab with assistant-ui, by its runtime. */
+class AssistantTab extends Tab {
+  /** What it shows, as lines: after a reply the calls in it and their results. */
+  lines() {
+    return this.page.evaluate(() => {
+      const part = ({ type, text, toolName, result }) => (type === "text" ? text : type === "tool-call" ? `[${toolName}${result === undefined ? "" : ` ${typeof result === "string" ? result : JSON.stringify(result)}`}]` : "");
+      return window.thread.getState().messages.map(({ role, content }) => `${role}: ${content.map(part).join("")}`);
+    });
+  }
+
+  /** Waits until it shows exactly these lines and does nothing any more. */
+  async shows(...lines) {
+    let seen;
+    await until(
+      () => `assistant-ui shows ${JSON.stringify(lines)}, it shows ${JSON.stringify(seen)}`,
+      async () => isDeepStrictEqual((seen = await this.lines()), lines) && !(await this.page.evaluate(() => window.thread.getState().isRunning)),
+    );
+    assert.deepEqual(await this.page.evaluate(() => window.failures), []);
+  }
+
+  send(text) {
+    return this.page.evaluate((text) => void window.thread.append(text), text);
+  }
+
+  /** Puts something in the place of the person's message at `place`. */
+  edit(place, text) {
+    return this.page.evaluate(
+      ([place, text]) => {
+        const { composer } = window.thread.getMessageByIndex(place);
+        composer.beginEdit();
+        composer.setText(text);
+        composer.send();
+      },
+      [place, text],
+    );
+  }
+
+  /** Asks for another reply in the place of the one at `place`. */
+  reload(place) {
+    return this.page.evaluate((place) => void window.thread.getMessageByIndex(place).reload(), place);
+  }
+
+  /** Shows the branch before or after the one that the message at `place` is on. */
+  switch(place, position) {
+    return this.page.evaluate(([place, position]) => void window.thread.getMessageByIndex(place).switchToBranch({ position }), [place, position]);
+  }
+
+  /** The person answers the call of a tool that asks. */
+  answer(toolCallId, result) {
+    return this.page.evaluate(
+      ([toolCallId, result]) => {
+        const place = window.thread.getState().messages.findIndex(({ content }) => content.some((part) => part.toolCallId === toolCallId));
+        window.thread.getMessageByIndex(place).getMessagePartByToolCallId(toolCallId).addToolResult(result);
+      },
+      [toolCallId, result],
+    );
   }
 }
 

@@ -5,9 +5,16 @@ import { inTime } from "./until.js";
 /** A message of a user, as apps make it. */
 export const user = (id, content) => ({ id, role: "user", content });
 
+/** A result, as stock clients send it. */
+export const result = (toolCallId, content, { id = `result-of-${toolCallId}`, error } = {}) => ({ id, role: "tool", toolCallId, content, ...(error && { error }) });
+
+/** A tool, as a page offers it. */
+export const tool = (name) => ({ name, description: `What ${name} does`, parameters: { type: "object", properties: { place: { type: "string" } } } });
+
 export class Chat {
-  constructor({ combination, server, wire, agent, threadId }) {
+  constructor({ combination, server, wire, agent, threadId, tools = [] }) {
     this.combination = combination;
+    this.tools = tools;
     this.agentName = agent;
     this.threadId = threadId;
     this.server = server;
@@ -41,7 +48,7 @@ export class Chat {
   /** Starts a run of what is shown. `forwarded` goes into `forwardedProps.headwater`. */
   start({ runId, forwarded } = {}) {
     const run = new Run(runId);
-    const parameters = { ...(runId && { runId }), ...(forwarded && { forwardedProps: { headwater: forwarded } }) };
+    const parameters = { tools: this.tools, ...(runId && { runId }), ...(forwarded && { forwardedProps: { headwater: forwarded } }) };
     const subscriber = {
       onEvent: ({ event }) => void run.events.push(event),
       onRunFailed: ({ error }) => void (run.failure ??= error),
@@ -65,6 +72,17 @@ export class Chat {
   /** Says something, without running yet. */
   say(id, text) {
     this.agent.addMessage(user(id, text));
+  }
+
+  /** The calls that are shown without a result, in order. */
+  get openCalls() {
+    const answered = new Set(this.messages.map((message) => message.toolCallId));
+    return this.messages.flatMap((message) => message.toolCalls ?? []).filter((call) => !answered.has(call.id)).map((call) => call.id);
+  }
+
+  /** Carries out a call, without running yet. */
+  answer(toolCallId, content, options) {
+    this.agent.addMessage(result(toolCallId, content, options));
   }
 
   /** Says something and gets the answer. */
@@ -118,10 +136,10 @@ export class Chat {
     else this.agent.abortRun();
   }
 
-  /** `POST …/stop/{thread}`: the body of the answer. */
-  async postStop() {
+  /** `POST …/stop/{thread}`, of that run only when one is named: the body of the answer. */
+  async postStop(runId) {
     const route = `${this.server.url}/agents/${this.agentName}/stop/${this.threadId}`;
-    const response = await fetch(route, { method: "POST", headers: { "content-type": "application/json" }, body: "{}" });
+    const response = await fetch(route, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ runId }) });
     const text = await response.text();
     if (response.status !== 200) throw new Error(`POST …/stop: ${response.status} ${text}`);
     return JSON.parse(text);
@@ -158,6 +176,11 @@ export class Run {
   /** The values of CUSTOM events of that name. */
   customs(name) {
     return this.of("CUSTOM").filter((event) => event.name === name).map((event) => event.value);
+  }
+
+  /** The calls that a 1.0 client is told to carry out, once the run has ended; `undefined` to others. */
+  get pending() {
+    return this.of("RUN_FINISHED")[0]?.outcome?.pendingToolCallIds;
   }
 
   /** `"finished"`, `"cancelled"` (told so only by the 1.0 dialect), `"error: <code>"`, `"failed: <why>"` or `"running"`. */

@@ -32,6 +32,7 @@ attempts = ${attempts}
   return `
 [server]
 listen = "127.0.0.1:${port}"
+queue_turns_max = 6
 
 [store]
 kind = "sqlite"
@@ -58,6 +59,22 @@ on_disconnect = "continue"
 [agent.cancel]
 llm = "mock"
 on_disconnect = "cancel"
+
+[agent.queueing]
+llm = "mock"
+on_busy = "queue"
+
+[agent.merging]
+llm = "mock"
+on_busy = "merge"
+
+[agent.stopping]
+llm = "mock"
+on_busy = "cancel"
+
+[agent.critic]
+llm = "mock"
+system = "You are a critic."
 `;
 }
 
@@ -161,7 +178,7 @@ export class Server {
   }
 }
 
-async function freePort() {
+export async function freePort() {
   const probe = net.createServer();
   await new Promise((resolve) => probe.listen(0, "127.0.0.1", resolve));
   const { port } = probe.address();

@@ -58,7 +58,9 @@ function saidIn({ content }) {
 function line(node, head) {
   const marks = [node.partial && "partial", node.copied_from && "copy", node.id === head && "head"].filter(Boolean);
   const what = node.kind === "message" ? node.message.role : node.kind;
-  return `${what}: ${saidIn(node.message)}${marks.length ? ` (${marks.join(", ")})` : ""}`;
+  const asks = (node.message.tool_calls ?? []).map((call) => ` [${call.id} ${call.function.name}]`).join("");
+  const answers = node.message.tool_call_id ? ` ${node.message.tool_call_id}` : "";
+  return `${what}${answers}: ${saidIn(node.message)}${asks}${marks.length ? ` (${marks.join(", ")})` : ""}`;
 }
 
 /** A drawing in a test, without its indentation. */

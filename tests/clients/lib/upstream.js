@@ -11,11 +11,14 @@ const PIECE_LENGTH = 4;
 
 /** One request to the model: what was planned for it, and how far it got. */
 class Call {
-  /** `plan` may have `text`, `reasoning`, `status`, `hold`, `cut` (after so many pieces), `cutAtByte`, `body` (instead of an answer), `pace` (ms between pieces). */
+  /**
+   * `plan` may have `text`, `reasoning`, `calls` (of tools: `{id, name, arguments}`), `status`, `hold`, `cut` (after so many pieces),
+   * `cutAtByte`, `body` (instead of an answer), `pace` (ms between pieces).
+   */
   constructor(plan) {
     this.plan = plan;
     this.allowed = plan.hold ?? Infinity;
-    this.sent = { text: "", reasoning: "", pieces: 0 };
+    this.sent = { text: "", reasoning: "", calls: [], pieces: 0 };
     this.arrived = false;
     this.ended = false;
     /** Whether the reader closed the connection before the end. */
@@ -41,8 +44,8 @@ class Call {
   }
 
   /** Waits until the reader has closed the connection. */
-  async closed() {
-    await until("the connection to the model is closed", () => this.abandoned, { within: 5_000 });
+  async closed({ within = 5_000 } = {}) {
+    await until("the connection to the model is closed", () => this.abandoned, { within });
   }
 }
 
@@ -66,6 +69,8 @@ export class Upstream {
     this.planned = [];
     this.calls = [];
     this.answers = 0;
+    /** Makes a plan for a request that nothing is planned for. */
+    this.improvise = () => ({});
   }
 
   /** Forgets the journal, the calls and what was planned. */
@@ -114,15 +119,26 @@ export class Upstream {
     return this.mock.getRequests().filter((entry) => entry.body?.messages).map((entry) => entry.body);
   }
 
-  /** What the model read each time, as lines `role: text`. */
+  /** What the model read each time, as lines: `role: text`, after a reply the calls that it asks for, before a result its call. */
   reads() {
-    return this.journal().map((body) => body.messages.map((message) => `${message.role}: ${textOf(message.content)}`));
+    return this.journal().map((body) => body.messages.map(lineOf));
+  }
+
+  /** The names of the tools that the model was offered each time. */
+  offers() {
+    return this.journal().map((body) => (body.tools ?? []).map((tool) => tool.function.name));
+  }
+
+  /** What providers refuse to read, as lines: calls without a result, results without a call, either of them twice. */
+  misread() {
+    return this.journal().flatMap((body, index) => unpaired(body.messages).map((fault) => `call ${index} of the model reads ${fault}`));
   }
 
   #answer(request) {
     const call = this.calls[Number(request._context)];
-    const { text, reasoning, status } = call.plan;
+    const { text, reasoning, calls, status } = call.plan;
     if (status) return { error: { message: `planned failure ${status}`, type: "server_error" }, status, retryAfter: 0 };
+    if (calls) return { ...(text && { content: text }), ...(reasoning && { reasoning }), toolCalls: calls.map(written) };
     const asked = textOf(request.messages.findLast((message) => message.role === "user")?.content ?? "");
     return { content: text ?? `answer ${++this.answers} to ${asked}`, ...(reasoning && { reasoning }) };
   }
@@ -130,7 +146,7 @@ export class Upstream {
   async #serve(request, response) {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
-    const call = this.planned.shift() ?? new Call({});
+    const call = this.planned.shift() ?? new Call(this.improvise());
     const index = this.calls.push(call) - 1;
     call.arrived = true;
     response.on("close", () => {
@@ -172,7 +188,7 @@ export class Upstream {
     }
     for (const frame of whole.split(/(?<=\n\n)/)) {
       const delta = deltaOf(frame);
-      const isPiece = Boolean(delta.content || delta.reasoning_content);
+      const isPiece = Boolean(delta.content || delta.reasoning_content || delta.tool_calls);
       if ((cut === 0 || isPiece) && cut !== undefined && call.sent.pieces >= cut) {
         call.ended = true;
         await new Promise((resolve) => setImmediate(resolve));
@@ -188,6 +204,7 @@ export class Upstream {
       call.sent.pieces += 1;
       call.sent.text += delta.content ?? "";
       call.sent.reasoning += delta.reasoning_content ?? "";
+      call.sent.calls.push(...(delta.tool_calls ?? []).map((piece) => piece.id).filter(Boolean));
     }
     end();
   }
@@ -210,8 +227,44 @@ function deltaOf(frame) {
   return data.choices?.[0]?.delta ?? {};
 }
 
-/** The text of a message's content: a string, or parts. */
+/** A call as aimock wants it. */
+function written({ id, name, arguments: given = {} }) {
+  return { id, name, arguments: typeof given === "string" ? given : JSON.stringify(given) };
+}
+
+/** What a model read of one message. */
+function lineOf({ role, content, tool_calls: calls = [], tool_call_id: answers }) {
+  const asks = calls.map((call) => ` [${call.id} ${call.function.name} ${call.function.arguments}]`);
+  return `${role}${answers ? ` ${answers}` : ""}: ${textOf(content)}${asks.join("")}`;
+}
+
+function unpaired(messages) {
+  const faults = [];
+  const asked = new Set();
+  let open = new Set();
+  const close = () => {
+    for (const id of open) faults.push(`a call ${id} without its result`);
+    open = new Set();
+  };
+  for (const { role, tool_calls: calls = [], tool_call_id: answers } of messages) {
+    if (role === "tool") {
+      if (!open.delete(answers)) faults.push(asked.has(answers) ? `a result of ${answers} twice or late` : `a result of ${answers} without its call`);
+      continue;
+    }
+    close();
+    for (const { id } of calls) {
+      if (asked.has(id)) faults.push(`a call ${id} twice`);
+      asked.add(id);
+      open.add(id);
+    }
+  }
+  close();
+  return faults;
+}
+
+/** The text of a message's content: a string, parts, or an activity's object. */
 export function textOf(content) {
   if (content === null || content === undefined) return "";
+  if (typeof content === "object" && !Array.isArray(content)) return JSON.stringify(content);
   return typeof content === "string" ? content : content.map((part) => part.text ?? `[${part.type}]`).join("");
 }

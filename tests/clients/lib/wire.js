@@ -90,7 +90,7 @@ function tapped(reader, exchange) {
     if (piece.done) exchange.ended = true;
     return piece;
   };
-  return { read, cancel: (reason) => reader.cancel(reason).catch(() => {}) };
+  return { read, cancel: (reason) => reader.cancel(reason).catch(() => {}), releaseLock: () => reader.releaseLock() };
 }
 
 function parse(exchange, text) {

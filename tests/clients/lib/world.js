@@ -54,6 +54,7 @@ async function play(t, world, combination, scenario) {
     console.warn = warn;
   }
   assert.deepEqual(s.wire.faults(), [], "what came over the wire");
+  assert.deepEqual(s.upstream.misread(), [], "what the model read");
   assert.deepEqual(s.warnings, [], "what the client warned about");
   assert.equal(s.upstream.planned.length, 0, "planned calls that were never made");
 }
@@ -65,17 +66,17 @@ class Scenario {
     upstream.reset();
   }
 
-  /** A tab on a new conversation. */
-  chat({ agent = "bot", threadId = `thread-${randomUUID()}` } = {}) {
+  /** A tab on a new conversation. Its page carries out `tools`. */
+  chat({ agent = "bot", threadId = `thread-${randomUUID()}`, tools } = {}) {
     const { server, wire, combination } = this;
-    const tab = new Chat({ combination, server, wire, agent, threadId });
+    const tab = new Chat({ combination, server, wire, agent, threadId, tools });
     this.tabs.push(tab);
     return tab;
   }
 
   /** Another tab on the same conversation, with its own list of messages. */
   tab(chat, ...messages) {
-    const tab = this.chat({ agent: chat.agentName, threadId: chat.threadId });
+    const tab = this.chat({ agent: chat.agentName, threadId: chat.threadId, tools: chat.tools });
     tab.show(...messages);
     return tab;
   }
@@ -99,6 +100,11 @@ class Scenario {
     return this.upstream.reads();
   }
 
+  /** The tools that the model was offered last. */
+  get offered() {
+    return this.upstream.offers().at(-1);
+  }
+
   /** What the model read last. */
   get read() {
     return this.reads.at(-1);
@@ -106,9 +112,14 @@ class Scenario {
 
   /** Waits until `chat`'s session does nothing. A session that was never made does nothing. */
   async idle(chat) {
+    await this.#settled(chat, ["idle"]);
+  }
+
+  /** Waits until `chat`'s session runs nothing; a turn may wait for results. */
+  async #settled(chat, statuses) {
     let seen;
     await until(
-      () => `session ${chat.threadId} is idle, it is ${JSON.stringify(seen)}`,
+      () => `session ${chat.threadId} is ${statuses.join(" or ")}, it is ${JSON.stringify(seen)}`,
       async () => {
         try {
           seen = await this.session(chat);
@@ -116,7 +127,7 @@ class Scenario {
           if (error.status === 404) return true;
           throw error;
         }
-        return seen.status === "idle";
+        return statuses.includes(seen.status);
       },
     );
   }
@@ -124,7 +135,7 @@ class Scenario {
   /** Waits until nothing that the scenario began is under way. */
   async settle() {
     for (const call of this.upstream.calls) call.release();
-    for (const threadId of new Set(this.tabs.map((tab) => tab.threadId))) await this.idle({ threadId });
+    for (const threadId of new Set(this.tabs.map((tab) => tab.threadId))) await this.#settled({ threadId }, ["idle", "waiting"]);
     await until("no stream of the model is open", () => this.upstream.open.length === 0);
   }
 

@@ -12,6 +12,13 @@ const agent =
   transport === "ws" ? new WebSocketAgent({ url: url.replace(/^http/, "ws"), threadId }) : new HttpAgent({ url, threadId, headers });
 const at = (id) => document.getElementById(id);
 
+/** What the page carries out when the model calls it. */
+const tools = [{ name: "set_title", description: "Names the page", parameters: { type: "object", properties: { title: { type: "string" } } } }];
+const setTitle = ({ title }) => {
+  document.title = title;
+  return `The title is ${title}.`;
+};
+
 /** The message that is being edited. */
 let edited;
 
@@ -36,12 +43,25 @@ function upTo(id) {
   return agent.messages.slice(0, agent.messages.findIndex((message) => message.id === id) + 1);
 }
 
-/** Runs what is shown. */
+/** Runs what is shown, and again with what the page has carried out. */
 async function run() {
   say("running");
   const failure = await attempt(agent);
-  if (failure?.isLost) await join();
-  else say(failure?.code ?? "idle");
+  if (failure?.isLost) return join();
+  if (failure) return say(failure.code);
+  const calls = open();
+  if (!calls.length) return say("idle");
+  for (const { id, function: called } of calls) {
+    agent.addMessage({ id: crypto.randomUUID(), role: "tool", toolCallId: id, content: setTitle(JSON.parse(called.arguments)) });
+  }
+  return run();
+}
+
+/** The calls of the last reply that nobody has answered. */
+function open() {
+  const answered = agent.messages.map((message) => message.toolCallId);
+  const reply = agent.messages.findLast(({ role }) => role === "assistant");
+  return (reply?.toolCalls ?? []).filter((call) => !answered.includes(call.id));
 }
 
 /** Shows the whole conversation, and what is being said in it until that ends. */
@@ -65,7 +85,7 @@ async function join() {
 async function attempt(agent) {
   let code;
   try {
-    await agent.runAgent({}, { onRunErrorEvent: ({ event }) => void (code = event.code) });
+    await agent.runAgent({ tools }, { onRunErrorEvent: ({ event }) => void (code = event.code) });
   } catch (error) {
     if (error.status) return { code: `${error.status} ${error.payload?.error}: ${error.payload?.message}` };
     return { isLost: true };
@@ -81,11 +101,11 @@ function draw(messages) {
   at("messages").replaceChildren(...messages.map(item));
 }
 
-function item({ id, role, content }) {
+function item({ id, role, content, toolCalls = [] }) {
   const line = document.createElement("li");
   Object.assign(line.dataset, { id, role });
   const text = document.createElement("span");
-  text.textContent = content;
+  text.textContent = (content ?? "") + toolCalls.map((call) => `[${call.function.name}]`).join("");
   line.append(text);
   if (role === "user") line.append(editButton(id, content));
   return line;

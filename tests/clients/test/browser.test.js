@@ -119,6 +119,33 @@ each("a reload in the middle of a reply shows what was said and the rest as it c
   assert.deepEqual(s.read, ["user: hello", "assistant: answer 1 to hello", "user: go on"]);
 });
 
+each("a tool of the page: it is carried out there, and the talk goes on with its result", async (s, transport) => {
+  const tab = await browser.chat(s, { transport });
+  s.upstream.next({ text: "I name it. ", calls: [{ id: "c1", name: "set_title", arguments: { title: "Rivers" } }] });
+  await tab.send("name the page");
+  assert.equal(await tab.page.title(), "Rivers");
+  await tab.shows("user: name the page", "assistant: I name it. [set_title]", "tool: The title is Rivers.", "assistant: answer 1 to name the page");
+  assert.deepEqual(s.read, ["user: name the page", 'assistant: I name it.  [c1 set_title {"title":"Rivers"}]', "tool c1: The title is Rivers."]);
+  assert.deepEqual(pathOf(await s.tree(tab)).map((node) => node.id), await tab.ids());
+  await tab.send("thanks");
+  assert.deepEqual(s.read.slice(2), ["tool c1: The title is Rivers.", "assistant: answer 1 to name the page", "user: thanks"]);
+  await tab.reload();
+  await tab.is("idle");
+  assert.equal((await tab.lines()).length, 6);
+  assert.equal(s.reads.length, 3, "what was carried out isn't done again");
+});
+
+each("tools of the page, two at once and again: one turn, each call with its result", async (s, transport) => {
+  const tab = await browser.chat(s, { transport });
+  const title = (id, title) => ({ id, name: "set_title", arguments: { title } });
+  s.upstream.next({ calls: [title("c1", "One"), title("c2", "Two")] });
+  s.upstream.next({ calls: [title("c3", "Three")] });
+  await tab.send("count");
+  assert.equal(await tab.page.title(), "Three");
+  assert.deepEqual(s.read.filter((line) => line.startsWith("tool")), ["tool c1: The title is One.", "tool c2: The title is Two.", "tool c3: The title is Three."]);
+  assert.equal(s.reads.length, 3);
+});
+
 once("in a browser, a tab that is closed in the middle of a POST stops its turn", async (s) => {
   const tab = await browser.chat(s);
   const call = s.upstream.next({ hold: 2 });

@@ -90,18 +90,69 @@ each("a stopped reply can be regenerated", async (s) => {
     - assistant: answer 2 to hello (head)`);
 });
 
-each("B13 a stop reaches the turn from another tab, and every reader sees one end", async (s) => {
+each("B13 a stop through another connection reaches the turn: the model's connection is closed within a second, every reader sees one end and nothing after it", async (s) => {
   const chat = s.chat();
   const { call, run } = await midReply(s, chat);
-  const joined = s.tab(chat).joining();
-  const joinedRun = joined.start();
-  await caughtUp(joined, call);
-  await s.tab(chat).postStop();
-  await run.end();
-  await joinedRun.end();
-  assert.equal(run.outcome, stopped(s));
-  assert.equal(joined.last.content, call.sent.text);
+  // Two overlapping readers, at different places of the stream.
+  const [first, second] = [s.tab(chat).joining(), s.tab(chat).joining()];
+  const firstRun = first.start();
+  await caughtUp(first, call);
+  call.step();
+  await call.held();
+  const secondRun = second.start();
+  for (const tab of [chat, first, second]) await until("each tab shows what was sent", () => tab.last?.content === call.sent.text);
+
+  assert.deepEqual(await s.tab(chat).postStop(), { stopped: true });
+  await call.closed({ within: 1_000 });
+  for (const each of [run, firstRun, secondRun]) {
+    await each.end();
+    assert.equal(each.outcome, stopped(s));
+    assert.equal(each.events.filter((event) => ["RUN_FINISHED", "RUN_ERROR"].includes(event.type)).length, 1);
+    assert.equal(each.events.at(-1).type, "RUN_FINISHED");
+  }
+  for (const tab of [chat, first, second]) assert.deepEqual([tab.last.id, tab.last.content], [chat.last.id, call.sent.text]);
+  assert.deepEqual(await s.tab(chat).postStop(), { stopped: false });
+  assert.equal(s.reads.length, 1, "nobody asked the model again");
   await partialIsKept(s, chat, call);
+});
+
+each("B13 a stop through a connection that joined after a reload", async (s) => {
+  const chat = s.chat({ agent: "continue" });
+  const { call, run } = await midReply(s, chat);
+  await chat.leave();
+  await run.end();
+  const reloaded = s.tab(chat).joining();
+  const joined = reloaded.start();
+  await caughtUp(reloaded, call);
+  assert.equal(call.abandoned, false, "leaving is no stop");
+  await reloaded.postStop();
+  await call.closed({ within: 1_000 });
+  await joined.end();
+  assert.equal(joined.outcome, stopped(s));
+  chat.show(...reloaded.messages);
+  await partialIsKept(s, chat, call);
+});
+
+each("B13 readers that leave stop nothing, one after the other, not even the last", async (s) => {
+  const chat = s.chat({ agent: "continue" });
+  const { call, run } = await midReply(s, chat);
+  const tabs = [s.tab(chat).joining(), s.tab(chat).joining()];
+  const runs = tabs.map((tab) => tab.start());
+  for (const tab of tabs) await caughtUp(tab, call);
+  for (const [place, tab] of tabs.entries()) {
+    tab.stop();
+    await runs[place].end();
+  }
+  await chat.leave();
+  await run.end();
+  call.step();
+  await call.held();
+  assert.equal(call.abandoned, false);
+  call.release();
+  await s.idle(chat);
+  assert.equal(await s.drawn(chat), drawing`
+    user: hello
+    assistant: answer 1 to hello (head)`);
 });
 
 each("a turn goes on when its WebSocket closes", async (s) => {
