@@ -71,7 +71,7 @@ impl<T: FnMut(Body)> Log<T> {
     /// A turn below a node: what a person says, a reply that calls a tool, the result, another reply. The last one.
     fn turn(&mut self, above: Option<usize>, words: &str) -> usize {
         let first = self.messages;
-        let turn_id = || id(1_000_000 + first).to_string().as_str().into();
+        let turn_id = || id(1_000_000 + first).as_str().into();
         let call_id = || id(2_000_000 + first).as_str().into();
         let said = self.message(above, Message::text(Role::User, words));
         let client = Client::default();
