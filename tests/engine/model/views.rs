@@ -71,7 +71,10 @@ impl Reference {
     /// Whether a view's front end takes it as messages that follow the head: nothing in it is known.
     fn may_follow(&self, ask: &Ask, view: &[Sent], given_up: bool) -> bool {
         let known = |sent: &Sent| {
-            let Some(says) = self.says(sent) else { return false };
+            // Of a result this asks for its own id, not for its call.
+            let by_id = |id: &String| self.ids.get(id).cloned();
+            let says = if sent.said.role == Role::Tool { sent.id.as_ref().and_then(by_id) } else { self.says(sent) };
+            let Some(says) = says else { return false };
             let waits = !given_up && self.waits(&says).is_some();
             waits || self.tree.first(&says).is_some() || sent.id.as_ref().is_some_and(|id| self.replies.contains(id))
         };
