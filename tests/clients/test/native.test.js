@@ -125,11 +125,14 @@ each("a fork is continued by a tab that holds the old ids", async (s) => {
   assert.equal((await s.tree(chat)).nodes.length, 4);
 });
 
-each("B18 mirrored: an imported result without its call is kept in the tree and never read", async (s) => {
+each("B18 mirrored: a result without its call is no import: it is refused, nothing is written, and no model reads it", async (s) => {
   const chat = s.chat();
   await chat.send("u1", "hello");
-  await input(s, chat, { type: "client.append", messages: [{ id: "t9", role: "tool", tool_call_id: "c9", content: "of nobody" }] });
-  await s.idle(chat);
+  const orphan = { id: "t9", role: "tool", tool_call_id: "c9", content: "of nobody" };
+  await assert.rejects(input(s, chat, { type: "client.append", messages: [orphan] }), ({ status, answer }) => {
+    assert.deepEqual([status, answer.error], [409, "call_not_open"]);
+    return true;
+  });
   const joined = s.tab(chat).joining();
   await joined.run();
   const tab = s.tab(chat, ...joined.messages);
@@ -138,7 +141,6 @@ each("B18 mirrored: an imported result without its call is kept in the tree and 
   assert.equal(await s.drawn(chat), drawing`
     user: hello
     assistant: answer 1 to hello
-    tool c9: of nobody
     user: go on
     assistant: answer 2 to go on (head)`);
 });
