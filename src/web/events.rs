@@ -125,4 +125,13 @@ mod tests {
         let refusal = after(&headers, None).unwrap_err();
         assert_eq!((refusal.code, &refusal.details["at"]), (Code::BadRequest, &"Last-Event-ID".into()));
     }
+
+    #[test]
+    fn the_last_words_say_why() {
+        let (serving, stopping) = (CancellationToken::new(), CancellationToken::new());
+        stopping.cancel();
+        assert_eq!(last_words(StreamEnd::Closed, &stopping).code, Code::ShuttingDown);
+        assert_eq!(last_words(StreamEnd::Closed, &serving).code, Code::Internal);
+        assert_eq!(last_words(StreamEnd::Failed(Code::SessionDeleted), &stopping).code, Code::SessionDeleted);
+    }
 }

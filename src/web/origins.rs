@@ -116,6 +116,7 @@ pub(super) fn cors(origins: Origins) -> Cors {
             HeaderName::from_static("x-run-id"),
             HeaderName::from_static("last-event-id"),
         ])
+        .expose_headers([header::ALLOW, header::LOCATION, header::RETRY_AFTER])
         .max_age(600)
 }
 

@@ -44,6 +44,25 @@ async fn pages_on_this_machine_may_ask() {
 }
 
 #[tokio::test]
+async fn pages_use_the_native_api_too() {
+    let app = TestApp::start();
+    app.run(&said("s1", "r1", "hello")).await;
+    for method in ["PATCH", "DELETE", "GET", "POST"] {
+        let headers = [("Origin", "http://localhost:5173"), ("Access-Control-Request-Method", method)];
+        let answer = Exchange::send(app.address, "OPTIONS", "/v1/sessions/s1", &headers, None).await.whole().await;
+        let allowed = answer.header("access-control-allow-methods").unwrap_or_default();
+        assert!(answer.status == 200 && allowed.contains(method), "{method}: {}", answer.head);
+    }
+    let headers = [("Origin", "http://localhost:5173")];
+    let forked = Exchange::send(app.address, "POST", "/v1/sessions/s1/fork", &headers, None).await.whole().await;
+    let exposed = forked.header("access-control-expose-headers").unwrap_or_default().to_ascii_lowercase();
+    assert!(exposed.contains("location") && exposed.contains("retry-after"), "{}", forked.head);
+    let evil = Exchange::send(app.address, "DELETE", "/v1/sessions/s1", &[("Origin", "https://evil.example")], None).await.whole().await;
+    assert_eq!(evil.refusal(), (403, "origin_refused".to_owned()));
+    assert_eq!(app.get("/v1/sessions/s1").await.status, 200, "it is still there");
+}
+
+#[tokio::test]
 async fn other_pages_may_not() {
     let app = TestApp::start();
     for origin in ["https://evil.example", "null", "http://localhost.evil.example"] {
