@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use super::openai::{Openai, Settings, client};
-use super::{Attempt, Error, Factory, OpenaiOptions, Options, Provider, Secret, script};
+use super::anthropic::Anthropic;
+use super::gemini::Gemini;
+use super::http::{Api, Http};
+use super::openai::Openai;
+use super::{Attempt, Error, Factory, Options, Provider, Secret, script};
 use crate::protocol::{CallError, CallErrorKind, CallRequest};
 
 const ATTEMPTS_DEFAULT: u32 = 3;
@@ -23,7 +26,9 @@ pub fn factory(options: &Options, base_dir: &Path) -> Result<Factory, Error> {
             let script = script::Script::load(options, base_dir)?;
             Ok(Arc::new(move || Box::new(script.clone())))
         }
-        Options::Openai(options) => openai(options, base_dir),
+        Options::Openai(options) => http(Openai::new(options, key(options.api_key.as_ref(), base_dir)?)?, &options.base_url),
+        Options::Anthropic(options) => http(Anthropic::new(options, key(options.api_key.as_ref(), base_dir)?)?, &options.base_url),
+        Options::Gemini(options) => http(Gemini::new(options, key(options.api_key.as_ref(), base_dir)?)?, &options.base_url),
     }
 }
 
@@ -32,6 +37,8 @@ pub fn attempts(options: &Options) -> u32 {
     match options {
         Options::Script(options) => options.attempts,
         Options::Openai(options) => options.attempts,
+        Options::Anthropic(options) => options.attempts,
+        Options::Gemini(options) => options.attempts,
     }
     .unwrap_or(ATTEMPTS_DEFAULT)
 }
@@ -42,15 +49,18 @@ pub fn install_tls() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-fn openai(options: &OpenaiOptions, base_dir: &Path) -> Result<Factory, Error> {
-    let key = options.api_key.as_ref().map(|secret| resolve(secret, base_dir)).transpose()?;
-    let settings = Arc::new(Settings::new(options, key)?);
+fn http<A: Api>(api: A, base_url: &str) -> Result<Factory, Error> {
+    let api = Arc::new(api);
     // What would fail on every worker thread fails here.
-    client(&settings).map_err(|source| Error::Client { base_url: options.base_url.clone(), source })?;
-    Ok(Arc::new(move || match client(&settings) {
-        Ok(client) => Box::new(Openai::new(Arc::clone(&settings), client)),
+    api.connection().client().map_err(|source| Error::Client { base_url: base_url.to_owned(), source })?;
+    Ok(Arc::new(move || match api.connection().client() {
+        Ok(client) => Box::new(Http::new(Arc::clone(&api), client)),
         Err(error) => Box::new(Unusable(error.to_string())),
     }))
+}
+
+fn key(secret: Option<&Secret>, base_dir: &Path) -> Result<Option<String>, Error> {
+    secret.map(|secret| resolve(secret, base_dir)).transpose()
 }
 
 fn resolve(secret: &Secret, base_dir: &Path) -> Result<String, Error> {

@@ -1,16 +1,21 @@
 //! Services that run models. A provider makes one attempt of one call and streams what comes; retries, back-off and records
 //! are the engine's. Streams live on the worker thread that asked: they need not be `Send`. May not know the engine, stores, the web.
 
+pub mod anthropic;
 mod error;
 mod factory;
+pub mod gemini;
+pub mod http;
 mod json;
+mod media;
+mod opaque;
 pub mod openai;
 mod options;
 pub mod script;
 
 pub use error::Error;
 pub use factory::{attempts, factory, install_tls};
-pub use options::{OpenaiOptions, Options, ScriptOptions, Secret};
+pub use options::{AnthropicOptions, GeminiOptions, OpenaiOptions, Options, ScriptOptions, Secret};
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,10 +48,29 @@ pub enum Chunk {
         /// What is added.
         delta: String,
     },
+    /// The provider's opaque form of what it names, which goes back on later calls. It ends the reasoning or the text that it is
+    /// of: what follows is another part.
+    Encrypted {
+        /// What it is of.
+        of: EncryptedOf,
+        /// It, as `maker:value`: only its maker gets it back.
+        value: String,
+    },
     /// Tokens, as reported so far; the last report counts.
     Usage(Usage),
     /// The model is done.
     Finished(Finish),
+}
+
+/// What an opaque form is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncryptedOf {
+    /// The reasoning that is open; when none is, of reasoning that has no text.
+    Reasoning,
+    /// The text that came last; when none did, of one without a character.
+    Text,
+    /// The call with this index.
+    ToolCall(u32),
 }
 
 /// One attempt: pieces until `Chunk::Finished` or an error, then nothing. Dropping it closes the connection.

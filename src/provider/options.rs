@@ -14,11 +14,15 @@ pub enum Options {
     Script(ScriptOptions),
     /// Chat completions as `OpenAI` made them, or anything that speaks them.
     Openai(OpenaiOptions),
+    /// Anthropic's messages, or anything that speaks them.
+    Anthropic(AnthropicOptions),
+    /// Gemini, as Google serves it.
+    Gemini(GeminiOptions),
 }
 
 impl Options {
     /// What `kind` may be.
-    pub const KINDS: &[&str] = &["script", "openai"];
+    pub const KINDS: &[&str] = &["script", "openai", "anthropic", "gemini"];
 
     /// The options of a `kind`, from the fields beside it; nothing for a kind that there isn't. Unlike the derived
     /// implementation it doesn't buffer, so errors keep their place.
@@ -26,6 +30,8 @@ impl Options {
         match kind {
             "script" => Some(ScriptOptions::deserialize(fields).map(Self::Script)),
             "openai" => Some(OpenaiOptions::deserialize(fields).map(Self::Openai)),
+            "anthropic" => Some(AnthropicOptions::deserialize(fields).map(Self::Anthropic)),
+            "gemini" => Some(GeminiOptions::deserialize(fields).map(Self::Gemini)),
             _ => None,
         }
     }
@@ -65,6 +71,66 @@ pub struct OpenaiOptions {
     /// The most tokens that a reply may have.
     pub max_tokens: Option<u64>,
     /// More fields of the request's body, sent as they are.
+    #[serde(default)]
+    pub extra: BTreeMap<String, toml::Value>,
+}
+
+/// `kind = "anthropic"`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnthropicOptions {
+    /// The model's name.
+    pub model: String,
+    /// Up to and with `/v1`.
+    #[serde(default = "anthropic_base_url")]
+    pub base_url: String,
+    /// Where the key is; a key never stands in the file itself.
+    pub api_key: Option<Secret>,
+    /// Attempts of a call, the first included.
+    pub attempts: Option<u32>,
+    /// To connect, in seconds.
+    #[serde(default = "ten")]
+    pub connect_secs: u64,
+    /// Until the first byte, and between two pieces, in seconds.
+    #[serde(default = "sixty")]
+    pub idle_secs: u64,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// The most tokens that a reply may have; the API wants to be told.
+    #[serde(default = "reply_tokens")]
+    pub max_tokens: u64,
+    /// More headers of the request, or others than the usual.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// More fields of the request's body, sent as they are.
+    #[serde(default)]
+    pub extra: BTreeMap<String, toml::Value>,
+}
+
+/// `kind = "gemini"`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GeminiOptions {
+    /// The model's name.
+    pub model: String,
+    /// Up to and with the version; `/models/<model>:streamGenerateContent` follows.
+    #[serde(default = "gemini_base_url")]
+    pub base_url: String,
+    /// Where the key is; a key never stands in the file itself.
+    pub api_key: Option<Secret>,
+    /// Attempts of a call, the first included.
+    pub attempts: Option<u32>,
+    /// To connect, in seconds.
+    #[serde(default = "ten")]
+    pub connect_secs: u64,
+    /// Until the first byte, and between two pieces, in seconds.
+    #[serde(default = "sixty")]
+    pub idle_secs: u64,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// The most tokens that a reply may have, thoughts included.
+    pub max_tokens: Option<u64>,
+    /// More fields of the request's body. Tables are merged with what stands there, `tools` are added.
     #[serde(default)]
     pub extra: BTreeMap<String, toml::Value>,
 }
@@ -115,6 +181,18 @@ impl<'de> Visitor<'de> for SecretVisitor {
 
 fn openai_base_url() -> String {
     "https://api.openai.com/v1".to_owned()
+}
+
+fn anthropic_base_url() -> String {
+    "https://api.anthropic.com/v1".to_owned()
+}
+
+fn gemini_base_url() -> String {
+    "https://generativelanguage.googleapis.com/v1beta".to_owned()
+}
+
+fn reply_tokens() -> u64 {
+    8192
 }
 
 fn ten() -> u64 {

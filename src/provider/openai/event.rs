@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::Deserializer;
 use serde_json::value::RawValue;
 
-use super::halves::Units;
+use crate::provider::http::halves::Units;
 
 /// One event's data.
 #[derive(Debug, Deserialize)]
@@ -63,6 +63,8 @@ pub(super) struct Usage {
     pub prompt_tokens: Option<u64>,
     pub completion_tokens: Option<u64>,
     pub prompt_tokens_details: Option<PromptDetails>,
+    /// The same, as some services have it.
+    pub prompt_cache_hit_tokens: Option<u64>,
     pub completion_tokens_details: Option<CompletionDetails>,
 }
 

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Settings;
+use super::Openai;
 use crate::protocol::{self, CallError, CallErrorKind, CallRequest, Content, Json, PartKind, Role};
+use crate::provider::media::{Media, Place};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -70,8 +71,12 @@ struct InputAudio {
 
 #[derive(Serialize)]
 struct File {
-    filename: &'static str,
-    file_data: String,
+    #[serde(rename = "filename", skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(rename = "file_data", skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
+    #[serde(rename = "file_id", skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -104,23 +109,12 @@ struct Function<'a> {
     parameters: Option<&'a Json>,
 }
 
-/// Where a part's media are.
-#[derive(Deserialize)]
-struct Source {
-    #[serde(rename = "type")]
-    kind: String,
-    value: String,
-    #[serde(default)]
-    mime_type: String,
-}
-
 /// The body for `request`.
-pub(super) fn body(settings: &Settings, request: &CallRequest) -> Result<Vec<u8>, CallError> {
+pub(super) fn body(settings: &Openai, request: &CallRequest) -> Result<Vec<u8>, CallError> {
     let given = |field: &str| settings.extra.contains_key(field);
-    let system = request.system.as_deref().map(|system| plain("system", Some(Said::Text(system.into()))));
     let body = Body {
         model: request.model.as_deref().unwrap_or(&settings.model),
-        messages: system.into_iter().chain(request.messages.iter().filter_map(|read| message(read))).collect(),
+        messages: messages(request),
         tools: request.tools.iter().map(tool).collect(),
         stream: true,
         stream_options: (!given("stream_options")).then_some(StreamOptions { include_usage: true }),
@@ -130,6 +124,25 @@ pub(super) fn body(settings: &Settings, request: &CallRequest) -> Result<Vec<u8>
     };
     serde_json::to_vec(&body)
         .map_err(|error| CallError::new(CallErrorKind::Refused, format!("the request can't be written as JSON: {error}")))
+}
+
+/// The system prompt, then the conversation. A result can have nothing but text: its media follow all results of its reply, as a
+/// message of the user's.
+fn messages(request: &CallRequest) -> Vec<Message<'_>> {
+    let mut messages = Vec::with_capacity(request.messages.len() + 1);
+    let mut media = Vec::new();
+    messages.extend(request.system.as_deref().map(|system| plain("system", Some(Said::Text(system.into())))));
+    for read in &request.messages {
+        if read.role != Role::Tool && !media.is_empty() {
+            messages.push(plain("user", Some(Said::Parts(std::mem::take(&mut media)))));
+        }
+        messages.extend(message(read));
+        media.extend(media_of_result(read));
+    }
+    if !media.is_empty() {
+        messages.push(plain("user", Some(Said::Parts(media))));
+    }
+    messages
 }
 
 fn plain<'a>(role: &'static str, content: Option<Said<'a>>) -> Message<'a> {
@@ -195,55 +208,69 @@ fn shown(read: &protocol::Message) -> Said<'_> {
     }
 }
 
-fn part(read: &protocol::Part) -> Option<Part<'_>> {
-    match read.kind {
-        PartKind::Text => Some(Part::Text { text: read.text.as_deref().unwrap_or_default().into() }),
-        PartKind::Image => Some(image(read).unwrap_or_else(|| unreadable("an image"))),
-        PartKind::Audio => Some(audio(read).unwrap_or_else(|| unreadable("a recording"))),
-        PartKind::Document => Some(document(read).unwrap_or_else(|| unreadable("a document"))),
-        PartKind::Video => Some(unreadable("a video")),
-        PartKind::Reasoning | PartKind::ToolCall => None,
+/// Of a result: what isn't text, below a line that says whose it is.
+fn media_of_result(read: &protocol::Message) -> Vec<Part<'_>> {
+    let (Role::Tool, Some(Content::Parts(parts))) = (read.role, &read.content) else { return Vec::new() };
+    let media: Vec<_> = parts.iter().filter(|part| part.kind != PartKind::Text).filter_map(part).collect();
+    if media.is_empty() {
+        return media;
     }
+    let call = read.tool_call_id.as_ref().map(crate::ids::ToolCallId::as_str).unwrap_or_default();
+    [Part::Text { text: format!("[of the result of {call}:]").into() }].into_iter().chain(media).collect()
 }
 
-/// Tells the model that there was something, rather than leaving it out in silence.
-fn unreadable(what: &str) -> Part<'static> {
-    Part::Text { text: format!("[{what} that can't be given to this model]").into() }
+fn part(read: &protocol::Part) -> Option<Part<'_>> {
+    let Some(media) = Media::of(read) else {
+        return (read.kind == PartKind::Text).then(|| Part::Text { text: read.text.as_deref().unwrap_or_default().into() });
+    };
+    let taken = match read.kind {
+        PartKind::Image => image(&media),
+        PartKind::Audio => audio(&media),
+        PartKind::Document => document(&media),
+        PartKind::Video | PartKind::Text | PartKind::Reasoning | PartKind::ToolCall => None,
+    };
+    // Tells the model that there was something, rather than leaving it out in silence.
+    Some(taken.unwrap_or_else(|| Part::Text { text: media.note().into() }))
 }
 
-fn image(read: &protocol::Part) -> Option<Part<'static>> {
-    let source = source(read)?;
-    let url = match source.kind.as_str() {
-        "url" => source.value,
-        "data" => data_url(&source, "image/png"),
-        _ => return None,
+fn image(media: &Media) -> Option<Part<'static>> {
+    let url = match &media.place {
+        Place::Url(url) => url.clone(),
+        Place::Data(data) => data_url(media, data),
+        Place::File { .. } | Place::Unknown => return None,
     };
     Some(Part::ImageUrl { image_url: ImageUrl { url } })
 }
 
-fn audio(read: &protocol::Part) -> Option<Part<'static>> {
-    let source = source(read).filter(|source| source.kind == "data")?;
-    let format = match source.mime_type.as_str() {
-        "audio/wav" | "audio/x-wav" | "audio/wave" => "wav",
+fn audio(media: &Media) -> Option<Part<'static>> {
+    let Place::Data(data) = &media.place else { return None };
+    let format = match media.mime_type() {
+        "audio/wav" | "audio/x-wav" | "audio/wave" | "audio/vnd.wave" => "wav",
         "audio/mpeg" | "audio/mp3" => "mp3",
         _ => return None,
     };
-    Some(Part::InputAudio { input_audio: InputAudio { data: source.value, format } })
+    Some(Part::InputAudio { input_audio: InputAudio { data: data.clone(), format } })
 }
 
-fn document(read: &protocol::Part) -> Option<Part<'static>> {
-    let source = source(read).filter(|source| source.kind == "data")?;
-    let file_data = data_url(&source, "application/pdf");
-    Some(Part::File { file: File { filename: "document", file_data } })
+/// A text is given as text, which every service takes.
+fn document(media: &Media) -> Option<Part<'static>> {
+    if let Some(text) = media.text() {
+        return Some(Part::Text { text: text.into() });
+    }
+    let file = match &media.place {
+        Place::Data(data) => {
+            let name = media.name.clone().unwrap_or_else(|| "document".to_owned());
+            File { name: Some(name), data: Some(data_url(media, data)), id: None }
+        }
+        Place::Url(_) | Place::File { .. } | Place::Unknown => {
+            File { name: None, data: None, id: Some(media.file_of(&["openai"])?.to_owned()) }
+        }
+    };
+    Some(Part::File { file })
 }
 
-fn source(read: &protocol::Part) -> Option<Source> {
-    serde_json::from_str(read.source.as_ref()?.get()).ok()
-}
-
-fn data_url(source: &Source, kind_default: &str) -> String {
-    let kind = if source.mime_type.is_empty() { kind_default } else { &source.mime_type };
-    format!("data:{kind};base64,{}", source.value)
+fn data_url(media: &Media, data: &str) -> String {
+    format!("data:{};base64,{data}", media.mime_type())
 }
 
 fn tool(tool: &protocol::Tool) -> Tool<'_> {

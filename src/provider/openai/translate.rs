@@ -3,14 +3,11 @@
 use std::collections::VecDeque;
 
 use super::event::{self, Choice, Delta, Event};
-use super::failure;
-use super::halves::Halves;
 use crate::ids::ToolCallId;
 use crate::protocol::{CallError, CallErrorKind, Finish, Usage};
 use crate::provider::Chunk;
-
-/// The most bytes of a whole reply.
-const REPLY_BYTES_MAX: usize = 16 << 20;
+use crate::provider::http::halves::{Halves, Units};
+use crate::provider::http::{Progress, Size, Translate, cut, failure, nonsense};
 
 /// The most tool calls of one reply.
 const TOOL_CALLS_MAX: usize = 256;
@@ -18,23 +15,16 @@ const TOOL_CALLS_MAX: usize = 256;
 /// What the data of the last event is.
 const DONE: &str = "[DONE]";
 
-/// Whether more is to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    More,
-    Done,
-}
-
 /// One reply in the making.
 #[derive(Debug, Default)]
-pub(super) struct Translator {
+pub struct Translator {
     text: Halves,
     reasoning: Halves,
     tool_calls: Vec<ToolCall>,
     finish: Option<Finish>,
     usage: Option<Usage>,
     model: Option<String>,
-    bytes: usize,
+    size: Size,
 }
 
 /// A tool call in the making; its place in the list is its index in the chunks.
@@ -47,11 +37,14 @@ struct ToolCall {
     halves: Halves,
     /// Arguments that came before the name.
     early: String,
+    /// All arguments, of a call without an id: when they are complete, a name begins another call.
+    unnamed: String,
 }
 
-impl Translator {
-    /// Reads one event; its chunks are added to `chunks`.
-    pub fn read(&mut self, name: &str, data: &str, chunks: &mut VecDeque<Chunk>) -> Result<Progress, CallError> {
+impl Translate for Translator {
+    const SERVICE: &'static str = "openai";
+
+    fn read(&mut self, name: &str, data: &str, chunks: &mut VecDeque<Chunk>) -> Result<Progress, CallError> {
         if data.trim() == DONE {
             return Ok(Progress::Done);
         }
@@ -71,34 +64,33 @@ impl Translator {
         Ok(Progress::More)
     }
 
-    /// Whether the model said that it is done.
-    pub fn has_finished(&self) -> bool {
+    fn has_finished(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// The last report of tokens, once.
-    pub fn take_usage(&mut self) -> Option<Usage> {
+    fn take_usage(&mut self) -> Option<Usage> {
         let model = self.model.take();
         self.usage.take().map(|usage| Usage { model, ..usage })
     }
 
-    /// How the reply ended. `said_done`: the provider said so, not only the model.
-    pub fn end(&self, said_done: bool) -> Result<Finish, CallError> {
+    fn end(&mut self, said_done: bool, _: &mut VecDeque<Chunk>) -> Result<Finish, CallError> {
         let calls = !self.tool_calls.is_empty();
         let finish = match self.finish {
             // Some services report calls and "stop".
             Some(Finish::Stop) if calls => Finish::ToolCalls,
             Some(finish) => finish,
             None if said_done && calls => Finish::ToolCalls,
-            None if said_done && self.bytes > 0 => Finish::Stop,
-            None => return Err(CallError::new(CallErrorKind::Cut, "the stream ended before the model was done")),
+            None if said_done && !self.size.is_zero() => Finish::Stop,
+            None => return Err(cut()),
         };
         if self.tool_calls.iter().any(|call| !call.is_named) {
-            return Err(nonsense("a tool call has no name".to_owned()));
+            return Err(nonsense("a tool call has no name"));
         }
         Ok(finish)
     }
+}
 
+impl Translator {
     fn choice(&mut self, choice: Choice, chunks: &mut VecDeque<Chunk>) -> Result<(), CallError> {
         let Delta { content, refusal, reasoning_content, reasoning, tool_calls } = choice.delta;
         if let Some(units) = reasoning_content.filter(|units| !units.is_empty()).or(reasoning) {
@@ -119,10 +111,7 @@ impl Translator {
     }
 
     fn add(&mut self, text: String, chunk: impl FnOnce(String) -> Chunk, chunks: &mut VecDeque<Chunk>) -> Result<(), CallError> {
-        self.bytes += text.len();
-        if self.bytes > REPLY_BYTES_MAX {
-            return Err(nonsense(format!("the reply is longer than {REPLY_BYTES_MAX} bytes")));
-        }
+        self.size.add(text.len())?;
         if !text.is_empty() {
             chunks.push_back(chunk(text));
         }
@@ -133,7 +122,7 @@ impl Translator {
         let event::ToolCall { index, id, function } = wire;
         let id = id.filter(|id| !id.is_empty());
         let name = function.name.filter(|name| !name.is_empty());
-        let at = self.place(index, id.as_deref(), name.is_some());
+        let at = self.place(index, id.as_deref(), name.is_some(), function.arguments.as_ref());
         if at == self.tool_calls.len() {
             if at == TOOL_CALLS_MAX {
                 return Err(nonsense(format!("the reply has more than {TOOL_CALLS_MAX} tool calls")));
@@ -142,46 +131,59 @@ impl Translator {
         }
         let call = &mut self.tool_calls[at];
         if call.id.is_none() {
-            self.bytes += id.as_ref().map_or(0, String::len);
+            self.size.add(id.as_ref().map_or(0, String::len))?;
             call.id = id;
         }
         let index = u32::try_from(at).unwrap_or(u32::MAX);
         let mut arguments = call.halves.join(function.arguments.unwrap_or_default());
         if let (false, Some(name)) = (call.is_named, name) {
             call.is_named = true;
-            self.bytes += name.len();
+            self.size.add(name.len())?;
             chunks.push_back(Chunk::ToolCall { index, id: call.id.as_deref().map(ToolCallId::from), name });
             arguments.insert_str(0, &std::mem::take(&mut call.early));
+        }
+        if call.id.is_none() {
+            call.unnamed.push_str(&arguments);
         }
         if call.is_named {
             return self.add(arguments, |delta| Chunk::ToolArguments { index, delta }, chunks);
         }
         call.early.push_str(&arguments);
-        self.bytes += arguments.len();
-        if self.bytes > REPLY_BYTES_MAX { Err(nonsense(format!("the reply is longer than {REPLY_BYTES_MAX} bytes"))) } else { Ok(()) }
+        self.size.add(arguments.len())
     }
 
     /// Which call a piece belongs to; the list's length for a new one. Services leave out the index, give all calls the same
     /// one, or repeat id and name with each piece.
-    fn place(&self, index: Option<u64>, id: Option<&str>, has_name: bool) -> usize {
+    fn place(&self, index: Option<u64>, id: Option<&str>, has_name: bool, arguments: Option<&Units>) -> usize {
         let calls = &self.tool_calls;
-        let is_other = |call: &ToolCall| has_name && id.is_some() && call.id.is_some() && call.id.as_deref() != id;
-        let found = match (index, id) {
-            (Some(_), _) => calls.iter().rposition(|call| call.index == index).filter(|&at| !is_other(&calls[at])),
-            (None, Some(_)) => calls.iter().rposition(|call| call.id.as_deref() == id),
-            (None, None) => calls.iter().rposition(|call| !(has_name && call.is_named)).filter(|&at| at + 1 == calls.len()),
+        let known =
+            id.and_then(|id| calls.iter().rposition(|call| call.id.as_deref() == Some(id) && (index.is_none() || call.index == index)));
+        let is_other = |call: &ToolCall| match (id, &call.id) {
+            (Some(_), Some(_)) => has_name,
+            (None, None) => has_name && call.is_named && is_complete(&call.unnamed) && arguments.is_some_and(|more| !more.is_empty()),
+            (Some(_), None) | (None, Some(_)) => false,
         };
+        let found = known.or_else(|| match (index, id) {
+            (Some(_), _) => calls.iter().rposition(|call| call.index == index).filter(|&at| !is_other(&calls[at])),
+            (None, Some(_)) => None,
+            (None, None) => calls.iter().rposition(|call| !(has_name && call.is_named)).filter(|&at| at + 1 == calls.len()),
+        });
         found.unwrap_or(calls.len())
     }
+}
+
+/// Whether nothing can follow these arguments.
+fn is_complete(arguments: &str) -> bool {
+    arguments.trim_start().starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
 }
 
 fn reported(usage: event::Usage) -> Usage {
     Usage {
         input_tokens: usage.prompt_tokens,
         output_tokens: usage.completion_tokens,
-        cached_input_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens),
+        cached_input_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens).or(usage.prompt_cache_hit_tokens),
         reasoning_tokens: usage.completion_tokens_details.and_then(|details| details.reasoning_tokens),
-        model: None,
+        ..Usage::default()
     }
 }
 
@@ -194,8 +196,4 @@ fn finish(reason: &str) -> Result<Finish, CallError> {
         // "stop", and what services call it otherwise.
         _ => Ok(Finish::Stop),
     }
-}
-
-fn nonsense(message: String) -> CallError {
-    CallError::new(CallErrorKind::Nonsense, message)
 }

@@ -98,6 +98,7 @@ impl Counted {
             cached_input_tokens: self.given.cached_input_tokens,
             reasoning_tokens: self.given.reasoning_tokens,
             model: Some(self.model),
+            ..protocol::Usage::default()
         }
     }
 }

@@ -38,7 +38,7 @@ fn said(items: &[Result<Chunk, CallError>]) -> String {
             Ok(Chunk::Text(text) | Chunk::ToolArguments { delta: text, .. }) => said.push_str(text),
             Ok(Chunk::Reasoning(text)) => write!(said, "({text})").unwrap(),
             Ok(Chunk::ToolCall { index, name, .. }) => write!(said, "[{index} {name}]").unwrap(),
-            Ok(Chunk::Usage(_)) => {}
+            Ok(Chunk::Usage(_) | Chunk::Encrypted { .. }) => {}
             Ok(Chunk::Finished(finish)) => write!(said, " <{finish:?}>").unwrap(),
             Err(error) => write!(said, " <{:?}>", error.kind).unwrap(),
         }

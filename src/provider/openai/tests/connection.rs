@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 
-use super::super::{Openai, Settings, client};
-use super::upstream::{HEAD, PATIENCE, Step, Upstream, chunk, plain, streamed};
+use super::super::Openai;
 use super::{options, request};
 use crate::protocol::{CallError, CallErrorKind, Finish};
+use crate::provider::http::Http;
+use crate::provider::http::upstream::{HEAD, PATIENCE, Step, Upstream, chunk, plain, streamed};
 use crate::provider::{Chunk, Provider};
 
 const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\n";
@@ -17,23 +18,23 @@ const DONE: &str = "data: [DONE]\n\n";
 const KEY: &str = "sk-canary-0123456789";
 
 /// A provider at `base_url` that waits for `wait` at most.
-fn impatient(base_url: &str, wait: Duration) -> Openai {
-    let mut settings = Settings::new(&options(base_url), Some(KEY.to_owned())).unwrap();
-    (settings.connect, settings.idle) = (wait, wait);
-    let client = client(&settings).unwrap();
-    Openai::new(Arc::new(settings), client)
+fn impatient(base_url: &str, wait: Duration) -> Http<Openai> {
+    let openai = Openai::new(&options(base_url), Some(KEY.to_owned())).unwrap();
+    let openai = Openai { connection: openai.connection.waiting(wait), ..openai };
+    let client = openai.connection.client().unwrap();
+    Http::new(Arc::new(openai), client)
 }
 
-fn provider(base_url: &str) -> Openai {
+fn provider(base_url: &str) -> Http<Openai> {
     impatient(base_url, PATIENCE)
 }
 
-async fn reply(provider: &Openai) -> Vec<Result<Chunk, CallError>> {
+async fn reply(provider: &Http<Openai>) -> Vec<Result<Chunk, CallError>> {
     tokio::time::timeout(PATIENCE, provider.start(request("q")).collect()).await.expect("an end")
 }
 
 /// The only item, which is an error.
-async fn failure(provider: &Openai) -> CallError {
+async fn failure(provider: &Http<Openai>) -> CallError {
     let items = reply(provider).await;
     match items.as_slice() {
         [Err(error)] => error.clone(),

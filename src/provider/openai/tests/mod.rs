@@ -3,7 +3,7 @@
 mod connection;
 mod recorded;
 mod sent;
-mod upstream;
+mod wire;
 
 use crate::protocol::{CallRequest, Message, Role};
 use crate::provider::{OpenaiOptions, Options};
@@ -13,7 +13,7 @@ fn options(base_url: &str) -> OpenaiOptions {
     let options = format!("kind = 'openai'\nmodel = 'river-1'\nbase_url = '{base_url}'");
     match toml::from_str(&options).unwrap() {
         Options::Openai(options) => options,
-        Options::Script(_) => panic!("kind = openai"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Settings, request};
+use super::super::{Openai, request};
 use super::options;
 use crate::protocol::{CallRequest, Message};
 use crate::provider::{Error, OpenaiOptions};
 
 fn body_with(options: &OpenaiOptions, request: &CallRequest) -> Value {
-    let settings = Settings::new(options, None).unwrap();
-    serde_json::from_slice(&request::body(&settings, request).unwrap()).unwrap()
+    let openai = Openai::new(options, None).unwrap();
+    serde_json::from_slice(&request::body(&openai, request).unwrap()).unwrap()
 }
 
 fn call(messages: Value) -> CallRequest {
@@ -102,8 +102,16 @@ fn media_become_what_the_api_takes() {
         part("audio", json!({"type": "data", "value": "aGk=", "mime_type": "audio/ogg"})),
         part("document", json!({"type": "data", "value": "aGk=", "mime_type": "application/pdf"})),
         part("video", json!({"type": "url", "value": "https://example.com/a.mp4"})),
+        {"type": "document", "source": {"type": "data", "value": "aGk=", "mime_type": "application/pdf"}, "metadata": {"filename": "a.pdf"}},
+        part("document", json!({"type": "data", "value": "aGk=", "mime_type": "text/plain"})),
+        part("document", json!({"type": "file", "value": "file-1"})),
+        part("document", json!({"type": "file", "value": "file-2", "provider": "google"})),
+        part("document", json!({"type": "url", "value": "https://example.com/a.pdf"})),
+        part("audio", json!({"type": "url", "value": "https://example.com/a.mp3"})),
+        part("image", json!({"type": "url", "value": "data:image/webp;base64,aGk="})),
     ]}, {"id": "u2", "role": "user", "content": [{"type": "text", "text": "alone"}]}]);
     let note = |what: &str| json!({"type": "text", "text": format!("[{what} that can't be given to this model]")});
+    let at = |what: &str, file: &str| json!({"type": "text", "text": format!("[{what} that can't be given to this model: https://example.com/{file}]")});
     let expected = json!([{"role": "user", "content": [
         {"type": "text", "text": "Look"},
         {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
@@ -112,9 +120,42 @@ fn media_become_what_the_api_takes() {
         {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "mp3"}},
         note("a recording"),
         {"type": "file", "file": {"filename": "document", "file_data": "data:application/pdf;base64,aGk="}},
-        note("a video"),
+        at("a video", "a.mp4"),
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="}},
+        {"type": "text", "text": "[a document]\nhi"},
+        {"type": "file", "file": {"file_id": "file-1"}},
+        note("a document"),
+        at("a document", "a.pdf"),
+        at("a recording", "a.mp3"),
+        {"type": "image_url", "image_url": {"url": "data:image/webp;base64,aGk="}},
     ]}, {"role": "user", "content": "alone"}]);
     assert_eq!(sent(messages), expected);
+}
+
+/// A result can have nothing but text, and the results of a reply stand together.
+#[test]
+fn media_of_results_follow_as_a_users_message() {
+    let image = json!({"type": "image", "source": {"type": "data", "value": "aGk=", "mime_type": "image/png"}});
+    let video = json!({"type": "video", "source": {"type": "url", "value": "https://example.com/a.mp4"}});
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    let round = json!([
+        {"role": "assistant", "tool_calls": [call("c1"), call("c2")]},
+        {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "seen"}, image, video]},
+        {"role": "tool", "tool_call_id": "c2", "content": "b"},
+    ]);
+    let messages = |rounds: usize| -> Value { std::iter::repeat_n(round.as_array().unwrap().clone(), rounds).flatten().collect() };
+    let sent_round = json!([
+        {"role": "assistant", "content": null, "tool_calls": [call("c1"), call("c2")]},
+        {"role": "tool", "content": "seen", "tool_call_id": "c1"},
+        {"role": "tool", "content": "b", "tool_call_id": "c2"},
+        {"role": "user", "content": [
+            {"type": "text", "text": "[of the result of c1:]"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+            {"type": "text", "text": "[a video that can't be given to this model: https://example.com/a.mp4]"},
+        ]},
+    ]);
+    assert_eq!(sent(messages(1)), sent_round);
+    assert_eq!(sent(messages(2)).as_array().unwrap()[4..], *sent_round.as_array().unwrap());
 }
 
 #[test]
@@ -133,7 +174,7 @@ fn options_that_cannot_be_used_are_named() {
     let fault = |change: fn(&mut OpenaiOptions)| {
         let mut options = options("https://api.example.com/v1/");
         change(&mut options);
-        match Settings::new(&options, None) {
+        match Openai::new(&options, None) {
             Err(Error::Option { key, message }) => format!("{key}: {message}"),
             other => panic!("{other:?}"),
         }

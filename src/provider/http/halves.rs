@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// A JSON string in which a half may stand alone: UTF-8, and halves as if they were characters (WTF-8).
 #[derive(Debug, Default)]
-pub(super) struct Units(Vec<u8>);
+pub(in crate::provider) struct Units(Vec<u8>);
 
 impl Units {
     /// Whether nothing is said.
@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Units {
 
 /// Joins halves over the pieces of one text. One without its partner becomes U+FFFD, at the text's very end nothing.
 #[derive(Debug, Default)]
-pub(super) struct Halves {
+pub(in crate::provider) struct Halves {
     high: Option<u16>,
 }
 

@@ -37,6 +37,7 @@ pub struct Sent {
 
 /// A listening upstream; it ends with the test's runtime.
 pub struct Upstream {
+    /// Its address, with `/v1`.
     pub base_url: String,
     requests: UnboundedReceiver<Sent>,
     closes: UnboundedReceiver<usize>,
@@ -106,6 +107,8 @@ impl Peer {
                         if self.socket.write_all(&bytes).await.is_err() {
                             return;
                         }
+                        // Whoever reads sees these bytes before more come.
+                        tokio::task::yield_now().await;
                     }
                     Step::Repeat(bytes) => return self.repeat(&bytes).await,
                     Step::Close => return,

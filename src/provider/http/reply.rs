@@ -10,10 +10,9 @@ use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::Sleep;
 
-use super::silent;
-use super::translate::{Progress, Translator};
+use super::{Progress, Translate, silent};
 use crate::clock;
-use crate::protocol::{CallError, CallErrorKind, Finish};
+use crate::protocol::{CallError, CallErrorKind, Finish, Usage};
 use crate::provider::Chunk;
 use crate::sse::Decoder;
 
@@ -31,13 +30,13 @@ const SETTLE: Duration = Duration::from_secs(5);
 const KEPT_OPEN_MAX: u32 = 10;
 
 /// Bytes of the body, or why there are no more.
-pub(super) type Body = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
+pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
 
 /// One reply. Dropping it drops the body, which closes the connection unless the reply was complete.
-pub(super) struct Reply {
+pub struct Reply<T> {
     body: Option<Body>,
     decoder: Decoder,
-    translator: Translator,
+    translator: T,
     chunks: VecDeque<Chunk>,
     /// Comes after the chunks.
     error: Option<CallError>,
@@ -49,13 +48,13 @@ pub(super) struct Reply {
     heard: Instant,
 }
 
-impl Reply {
+impl<T: Translate> Reply<T> {
     /// A reply whose body may be silent for `idle`.
-    pub fn new(body: Body, idle: Duration) -> Self {
+    pub fn new(body: Body, idle: Duration, translator: T) -> Self {
         Self {
             body: Some(body),
             decoder: Decoder::new(EVENT_BYTES_MAX),
-            translator: Translator::default(),
+            translator,
             chunks: VecDeque::new(),
             error: None,
             idle,
@@ -109,14 +108,18 @@ impl Reply {
 
     /// Nothing more comes. That is fine when the model has said that it is done, else it is `error`.
     fn broke_off(&mut self, error: CallError) {
-        match self.translator.end(false) {
+        let mut chunks = VecDeque::new();
+        match self.translator.end(false, &mut chunks) {
             Err(end) if end.kind == CallErrorKind::Cut => self.fail(error),
-            end => self.close(end),
+            end => {
+                self.chunks.append(&mut chunks);
+                self.close(end);
+            }
         }
     }
 
     fn finish(&mut self, said_done: bool) {
-        let end = self.translator.end(said_done);
+        let end = self.translator.end(said_done, &mut self.chunks);
         if let Some(body) = self.body.take().filter(|_| said_done && end.is_ok()) {
             release(body);
         }
@@ -130,7 +133,8 @@ impl Reply {
     /// Nothing more is read; what was translated still comes, then the end.
     fn close(&mut self, end: Result<Finish, CallError>) {
         self.body = None;
-        self.chunks.extend(self.translator.take_usage().map(Chunk::Usage));
+        let usage = self.translator.take_usage();
+        self.chunks.extend(usage.map(|usage| Chunk::Usage(Usage { provider: Some(T::SERVICE.to_owned()), ..usage })));
         match end {
             Ok(finish) => self.chunks.push_back(Chunk::Finished(finish)),
             Err(error) => self.error = Some(error),
@@ -153,7 +157,10 @@ impl Reply {
     }
 }
 
-impl Stream for Reply {
+// Nothing in it is pinned to its place.
+impl<T> Unpin for Reply<T> {}
+
+impl<T: Translate> Stream for Reply<T> {
     type Item = Result<Chunk, CallError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -178,7 +185,7 @@ impl Stream for Reply {
                 Poll::Ready(None) => reply.ended(),
                 Poll::Pending => {
                     ready!(reply.poll_silence(context));
-                    reply.broke_off(CallError::new(CallErrorKind::TimedOut, silent(reply.idle)));
+                    reply.broke_off(silent(reply.idle));
                 }
             }
         }
@@ -201,7 +208,7 @@ fn release(mut body: Body) {
     }
 }
 
-impl std::fmt::Debug for Reply {
+impl<T: std::fmt::Debug> std::fmt::Debug for Reply<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reply").field("translator", &self.translator).finish_non_exhaustive()
     }

@@ -1,5 +1,7 @@
 //! What failed, in our own kinds: by status, by code, and by the words that services use. May not know the network.
 
+use std::time::Duration;
+
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
@@ -13,7 +15,7 @@ const TOO_LONG_CODES: [&str; 5] =
     ["context_length_exceeded", "exceed_context_size_error", "context_window_exceeded", "request_too_large", "string_above_max_length"];
 
 /// The same in words: all of a line stand in the message, in lower case.
-const TOO_LONG_WORDS: [&[&str]; 17] = [
+const TOO_LONG_WORDS: [&[&str]; 18] = [
     &["context_length_exceeded"],
     &["maximum context length"],
     &["maximum prompt length"],
@@ -21,6 +23,7 @@ const TOO_LONG_WORDS: [&[&str]; 17] = [
     &["prompt too long"],
     &["input is too long"],
     &["exceed", "context window"],
+    &["exceed", "context limit"],
     &["exceed", "context length"],
     &["exceed", "context size"],
     &["exceed", "model token limit"],
@@ -57,6 +60,7 @@ pub(super) fn of_answer(status: u16, headers: &HeaderMap, body: &str) -> CallErr
         (_, Some(said)) => said.kind(Some(status)),
         (_, None) => Said::default().kind(Some(status)),
     };
+    let pause = retry_after_ms(headers).or_else(|| said.as_ref()?.retry_after_ms);
     let explanation = match said {
         Some(said) => said.message,
         None if (300..400).contains(&status) => "redirects are not followed; give base_url the address that it points to".to_owned(),
@@ -65,7 +69,7 @@ pub(super) fn of_answer(status: u16, headers: &HeaderMap, body: &str) -> CallErr
         None => body.trim().to_owned(),
     };
     let mut error = CallError::new(kind, format!("the provider answered {status}: {explanation}"));
-    error.retry_after_ms = retry_after_ms(headers);
+    error.retry_after_ms = pause;
     error
 }
 
@@ -75,9 +79,11 @@ fn no_stream(status: u16, headers: &HeaderMap) -> String {
 }
 
 /// An event that reports an error in the middle of a stream.
-pub(super) fn of_event(data: &str) -> CallError {
+pub(in crate::provider) fn of_event(data: &str) -> CallError {
     let said = Said::read(data).unwrap_or_else(|| Said { message: data.trim().to_owned(), ..Said::default() });
-    CallError::new(said.kind(None), format!("the provider reported an error: {}", said.message))
+    let mut error = CallError::new(said.kind(None), format!("the provider reported an error: {}", said.message));
+    error.retry_after_ms = said.retry_after_ms;
+    error
 }
 
 /// An error and what caused it, in one line, without the address (which may hold more than people should see).
@@ -114,6 +120,8 @@ struct Said {
     status: Option<u16>,
     /// What another service said, when this one passes it on.
     passed_on: String,
+    /// The pause that it asks for.
+    retry_after_ms: Option<u64>,
 }
 
 impl Said {
@@ -135,6 +143,7 @@ impl Said {
             codes: codes.into_iter().flatten().filter_map(Value::as_str).map(str::to_ascii_lowercase).collect(),
             status: error.get("code").and_then(number),
             passed_on: error.pointer("/metadata/raw").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            retry_after_ms: error.get("details").and_then(retry_delay_ms),
         })
     }
 
@@ -149,6 +158,9 @@ impl Said {
         if status == Some(413) || self.is_too_long(&words) {
             return CallErrorKind::TooLong;
         }
+        if status.is_none() && self.has_code("timeout") {
+            return CallErrorKind::TimedOut;
+        }
         match status {
             Some(408) => CallErrorKind::TimedOut,
             Some(500..) => CallErrorKind::Unavailable,
@@ -156,6 +168,7 @@ impl Said {
             None if self.has_code("invalid")
                 || self.has_code("authentication")
                 || self.has_code("permission")
+                || self.has_code("billing")
                 || self.has_code("not_found") =>
             {
                 CallErrorKind::Refused
@@ -187,11 +200,22 @@ fn is_markup(body: &str) -> bool {
     body.trim_start().starts_with('<')
 }
 
+/// The pause that Google's services ask for: one of the details has a `retryDelay`, as `"28.5s"`.
+fn retry_delay_ms(details: &Value) -> Option<u64> {
+    let delay = details.as_array()?.iter().find_map(|detail| detail.get("retryDelay"))?.as_str()?;
+    millis(delay.strip_suffix('s')?.parse::<f64>().ok()? * 1000.0)
+}
+
 /// The pause that is asked for: `retry-after-ms`, or `retry-after` in seconds.
 fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
-    let millis = number("retry-after-ms").or_else(|| number("retry-after").map(|seconds| seconds * 1000.0))?;
-    u64::try_from(std::time::Duration::from_secs_f64(millis / 1000.0).as_millis()).ok()
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    number("retry-after-ms").and_then(millis).or_else(|| number("retry-after").and_then(|seconds| millis(seconds * 1000.0)))
+}
+
+/// A pause that somebody may mean.
+fn millis(millis: f64) -> Option<u64> {
+    let pause = Some(millis).filter(|millis| (0.0..1e12).contains(millis)).map(|millis| Duration::from_secs_f64(millis / 1000.0))?;
+    u64::try_from(pause.as_millis()).ok()
 }
 
 #[cfg(test)]
@@ -210,6 +234,7 @@ mod tests {
             "This endpoint's maximum context length is 32768 tokens. However, you requested about 40000 tokens",
             "Your input exceeds the context window of this model.",
             "prompt is too long: 213462 tokens > 200000 maximum",
+            "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input length or `max_tokens` and try again",
             "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
             "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
             "Please reduce the length of the messages or completion.",
@@ -296,6 +321,9 @@ mod tests {
             (r#"{"error":{"message":"x","code":502}}"#, CallErrorKind::Unavailable),
             (r#"{"error":{"message":"x","type":"server_error"}}"#, CallErrorKind::Unavailable),
             (r#"{"error":{"message":"x","type":"overloaded_error"}}"#, CallErrorKind::Unavailable),
+            (r#"{"type":"error","error":{"message":"x","type":"api_error"},"request_id":"req_1"}"#, CallErrorKind::Unavailable),
+            (r#"{"type":"error","error":{"message":"x","type":"timeout_error"}}"#, CallErrorKind::TimedOut),
+            (r#"{"type":"error","error":{"message":"x","type":"billing_error"}}"#, CallErrorKind::Refused),
             (r#"{"error":{"message":"x","type":"invalid_request_error"}}"#, CallErrorKind::Refused),
             (r#"{"object":"error","message":"x","code":400}"#, CallErrorKind::Refused),
             (r#"{"error":"x"}"#, CallErrorKind::Unavailable),
