@@ -1,5 +1,6 @@
 //! What long sessions cost: opening one that left memory, and a turn in one. On the embedded store, through the runtime.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -18,6 +19,12 @@ use headwater::runtime::{Following, Llm, Options, Runtime};
 use headwater::store::memory::Memory;
 use headwater::store::sqlite::Sqlite;
 use headwater::store::{Append, Header, Position, Save, Store, sqlite};
+use tempfile::TempDir;
+use tokio::task::LocalSet;
+
+/// The program's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const PATH: usize = 100;
 
@@ -34,7 +41,7 @@ fn id(n: usize) -> NodeId {
 
 fn message(n: usize) -> Message {
     let role = if n.is_multiple_of(2) { Role::User } else { Role::Assistant };
-    Message::text(role, format!("message {n}: some words that a person or a model would write")).with_id(id(n))
+    Message::text(role, format!("message {n:06}: some words that a person or a model would write")).with_id(id(n))
 }
 
 /// A session's log.
@@ -103,7 +110,7 @@ impl Provider for Brief {
     }
 }
 
-const LIMITS: &str = "readers_max = 4\nsession_requests_max = 9\nreader_batches_max = 64\ncalls_per_turn_max = 3\nqueue_turns_max = 4\n\
+const LIMITS: &str = "readers_max = 4\nsession_requests_max = 9\nreader_batches_max = 64\nreader_bytes_max = 4194304\ncalls_per_turn_max = 3\nqueue_turns_max = 4\n\
                       queue_messages_max = 8\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
 
 /// A runtime over `store`, entered by this thread.
@@ -122,7 +129,7 @@ fn runtime(store: Arc<dyn Store>) -> Runtime {
 /// On this thread, as a web server's worker does.
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(tokio::task::LocalSet::new().run_until(work))
+    runtime.block_on(LocalSet::new().run_until(work))
 }
 
 async fn fill(store: &dyn Store, log: &Log) {
@@ -173,18 +180,13 @@ fn opening(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("open 100k messages");
     group.sample_size(20);
     for (name, turns) in [("messages", false), ("turns", true)] {
-        let log = log(100_000, turns);
         for (kind, kept) in [("from a snapshot", true), ("whole", false)] {
-            let directory = tempfile::tempdir().expect("a directory");
-            let store: Arc<dyn Store> = Arc::new(Sqlite::open(&sqlite::Options { path: directory.path().to_owned() }).expect("a store"));
-            block_on(async {
-                fill(&*store, &log).await;
-                if kept {
-                    keep(&*store, &log).await;
-                }
-            });
-            for (what, input) in [("read", None), ("submit", Some(view(&log, "t", None, Some(false))))] {
+            // Made for the first figure that is asked for.
+            let made = OnceCell::new();
+            for (what, submits) in [("read", false), ("submit", true)] {
                 group.bench_function(format!("{name}, {kind}, {what}"), |bencher| {
+                    let Stored { log, store, .. } = made.get_or_init(|| stored(turns, kept));
+                    let input = submits.then(|| view(log, "t", None, Some(false)));
                     let times = |count: u64| (0..count).map(|_| block_on(open(store.clone(), input.clone()))).sum();
                     bencher.iter_custom(times);
                 });
@@ -194,33 +196,99 @@ fn opening(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// A log in a store of its own.
+struct Stored {
+    log: Log,
+    store: Arc<dyn Store>,
+    _directory: TempDir,
+}
+
+fn stored(turns: bool, kept: bool) -> Stored {
+    let log = log(100_000, turns);
+    let directory = tempfile::tempdir().expect("a directory");
+    let open = || Arc::new(Sqlite::open(&sqlite::Options { path: directory.path().to_owned() }).expect("a store"));
+    block_on(async {
+        let store = open();
+        fill(&*store, &log).await;
+        if kept {
+            keep(&*store, &log).await;
+        }
+    });
+    // What is cold isn't in the write-ahead log any more.
+    let store: Arc<dyn Store> = open();
+    Stored { log, store, _directory: directory }
+}
+
+/// A session in use, whose turns can be timed.
+struct Used<'a> {
+    log: &'a Log,
+    runtime: Runtime,
+    tokio: tokio::runtime::Runtime,
+    local: LocalSet,
+    turns: usize,
+}
+
+impl<'a> Used<'a> {
+    /// Opened, and far beyond its first snapshot.
+    fn new(log: &'a Log) -> Self {
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let local = LocalSet::new();
+        let runtime = local.block_on(&tokio, async {
+            let store: Arc<dyn Store> = Arc::new(Memory::new());
+            fill(&*store, log).await;
+            runtime(store)
+        });
+        let mut used = Self { log, runtime, tokio, local, turns: 0 };
+        used.time(WARM_UP);
+        used
+    }
+
+    /// So many turns, each with a view of the path and one message more.
+    fn time(&mut self, count: usize) -> Duration {
+        let Self { log, runtime, tokio, local, turns } = self;
+        let input = |n: usize| {
+            let said = Message::text(Role::User, "and now?").with_id(format!("said {n}").as_str().into());
+            view(log, &format!("turn {n}"), Some(said), None)
+        };
+        local.block_on(tokio, async {
+            let mut took = Duration::ZERO;
+            for n in *turns..*turns + count {
+                let input = input(n);
+                let begun = clock::instant();
+                let submitted = runtime.submit(&key(), input).await.expect("taken");
+                let Following::Running(mut reader) = submitted.following else { panic!("a turn runs") };
+                while reader.next().await.is_ok() {}
+                took += begun.elapsed();
+            }
+            *turns += count;
+            took
+        })
+    }
+}
+
+/// Turns before any is timed: enough for a few snapshots.
+const WARM_UP: usize = 600;
+/// About so many are timed in one session.
+const TURNS_MAX: usize = 1_000;
+
 fn turns(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("turn with a view of 100");
     for messages in [PATH, 100_000] {
-        let log = log(messages, true);
+        let made = OnceCell::new();
+        let used = RefCell::new(None);
         group.bench_function(format!("of {messages} stored"), |bencher| {
+            let log = made.get_or_init(|| log(messages, true));
             bencher.iter_custom(|count| {
-                block_on(async {
-                    let store: Arc<dyn Store> = Arc::new(Memory::new());
-                    fill(&*store, &log).await;
-                    let runtime = runtime(store);
-                    runtime.session(&key()).await.expect("it is there");
-                    let inputs: Vec<Input> = (0..count)
-                        .map(|n| {
-                            let said = Message::text(Role::User, "and now?").with_id(format!("said {n}").as_str().into());
-                            view(&log, &format!("turn {n}"), Some(said), None)
-                        })
-                        .collect();
-                    let begun = clock::instant();
-                    for input in inputs {
-                        let submitted = runtime.submit(&key(), input).await.expect("taken");
-                        let Following::Running(mut reader) = submitted.following else { panic!("a turn runs") };
-                        while reader.next().await.is_ok() {}
-                    }
-                    let took = begun.elapsed();
-                    runtime.drain().await;
-                    took
-                })
+                let (mut used, mut took) = (used.borrow_mut(), Duration::ZERO);
+                let mut left = usize::try_from(count).expect("small");
+                while left > 0 {
+                    // Turns make a session long: when they have, another one takes its place.
+                    let fresh = used.take_if(|used: &mut Used| used.turns < WARM_UP + TURNS_MAX).unwrap_or_else(|| Used::new(log));
+                    let some = left.min(TURNS_MAX);
+                    took += used.insert(fresh).time(some);
+                    left -= some;
+                }
+                took
             });
         });
     }

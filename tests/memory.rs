@@ -166,7 +166,7 @@ impl Provider for Brief {
 
 /// A runtime over `store`, entered by this thread, whose sessions leave memory after a second.
 fn runtime(store: Arc<dyn Store>) -> Runtime {
-    let limits = "readers_max = 4\nsession_requests_max = 9\nreader_batches_max = 64\ncalls_per_turn_max = 3\nqueue_turns_max = 4\n\
+    let limits = "readers_max = 4\nsession_requests_max = 9\nreader_batches_max = 64\nreader_bytes_max = 4194304\ncalls_per_turn_max = 3\nqueue_turns_max = 4\n\
                   queue_messages_max = 8\nreply_bytes_max = 1000\nidle_secs = 1\ndrain_secs = 30";
     let agent = toml::from_str("llm = \"brief\"").unwrap();
     let options = Options {

@@ -52,6 +52,11 @@ impl Asked {
         self.open.retain(|open| open != id);
     }
 
+    /// Before it is stored.
+    pub(super) fn tidy(&mut self) {
+        self.names.tidy();
+    }
+
     /// What is stored of it in sheets.
     pub(super) fn tables(&mut self) -> Vec<&mut dyn Table> {
         let mut tables: Vec<&mut dyn Table> = self.names.tables().into();
@@ -61,9 +66,8 @@ impl Asked {
 
     /// After other sheets were put in; whether they fit together.
     pub(super) fn restore(&mut self, open: Vec<ToolCallId>) -> bool {
-        self.names.restore(Apart::default());
         self.open = open;
-        self.names.len() == self.calls.len()
+        self.names.restore(Apart::default()) && self.names.len() == self.calls.len()
     }
 
     /// No result of an open call comes any more.

@@ -4,7 +4,7 @@ use super::Context;
 use super::record::{Body, CallCompleted, CallFailed, CallVoided, MessageNew, Record, TurnRecovered, TurnWaiting};
 use super::session::Session;
 use super::turn::{Call, Turn};
-use super::write::Writer;
+use super::write::{Writer, kept};
 use crate::ids::{CallId, Millis};
 use crate::protocol::{CallError, CallErrorKind, Code, Finish, FunctionCall, Json, Message, Role, ToolCall, Usage};
 
@@ -50,7 +50,9 @@ fn running<'a>(session: &'a Session, id: &CallId, attempt: u32) -> Option<(&'a T
 
 /// A reply that says nothing and asks for nothing is no reply.
 fn something(finished: Finished) -> Result<Finished, CallError> {
-    let silent = finished.message.tool_calls.is_empty() && finished.message.joined_text().is_empty();
+    // What a filter stopped is carried out by nobody.
+    let asks = !finished.message.tool_calls.is_empty() && finished.finish != Finish::Filtered;
+    let silent = !asks && finished.message.joined_text().is_empty();
     match (silent, finished.finish) {
         (false, _) => Ok(finished),
         (true, Finish::Filtered) => Err(CallError::new(CallErrorKind::Refused, "the provider's filter withheld the whole reply")),
@@ -62,6 +64,9 @@ fn something(finished: Finished) -> Result<Finished, CallError> {
 }
 
 fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished) {
+    if finished.finish == Finish::Filtered {
+        return filtered(writer, turn, call, finished);
+    }
     let calls = finished.message.tool_calls.clone();
     let parent = writer.parent.clone();
     writer.node(MessageNew {
@@ -90,6 +95,19 @@ fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished)
     } else {
         writer.push(Body::TurnWaiting(TurnWaiting { turn_id: turn.id.clone(), calls: open }));
     }
+}
+
+/// A filter stopped the reply in the middle. What its reader saw is kept, as with one that was stopped, and the turn fails, so
+/// that nobody takes it for the whole.
+fn filtered(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished) {
+    let Finished { message, finish, usage } = finished;
+    if let Some(message) = kept(message) {
+        let parent = writer.parent.clone();
+        let plain = MessageNew::plain(call.reply_id.clone(), parent, message);
+        writer.node(MessageNew { partial: true, call_id: Some(call.id.clone()), hidden: call.hidden, ..plain });
+    }
+    writer.push(Body::CallCompleted(CallCompleted { call_id: call.id.clone(), hidden: call.hidden, finish, usage }));
+    writer.fail(turn, Code::LlmRefused, "the provider's filter stopped the reply".to_owned());
 }
 
 /// Why nobody can carry out a call.

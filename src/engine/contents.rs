@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use super::reading::Ix;
-use crate::protocol::{Content, Message};
+use crate::protocol::{Content, Message, ToolCall};
 
 /// So many bytes of contents off the path may always stay.
 const SPARE: usize = 1 << 20;
@@ -61,14 +61,17 @@ impl Contents {
 fn bytes(message: &Message) -> usize {
     let Message { id: _, role: _, content, tool_calls, tool_call_id: _, error, name, activity_type, encrypted_value, metadata } = message;
     let texts = [error, name, activity_type, encrypted_value].into_iter().flatten().map(String::len).sum::<usize>();
-    let calls = tool_calls.iter().map(|call| EACH + call.function.name.len() + call.function.arguments.len()).sum::<usize>();
+    let opaque = |value: &Option<String>| value.as_ref().map_or(0, String::len);
+    let call = |call: &ToolCall| EACH + call.function.name.len() + call.function.arguments.len() + opaque(&call.encrypted_value);
+    let calls = tool_calls.iter().map(call).sum::<usize>();
     let said = match content {
         None => 0,
         Some(Content::Text(text)) => text.len(),
         Some(Content::Object(json)) => json.get().len(),
         Some(Content::Parts(parts)) => {
             let part = |part: &crate::protocol::Part| {
-                EACH + part.text.as_ref().map_or(0, String::len) + part.source.as_ref().map_or(0, |source| source.get().len())
+                let source = part.source.as_ref().map_or(0, |source| source.get().len());
+                EACH + part.text.as_ref().map_or(0, String::len) + source + opaque(&part.encrypted_value)
             };
             parts.iter().map(part).sum()
         }

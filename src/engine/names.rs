@@ -1,7 +1,8 @@
-//! Ids and what they stand for: most for a name of their own, some for another's. The lookup is asked with a hash that was made
-//! before, so that many look-ups in a row wait for memory together. May not know what is named.
+//! Ids and what they stand for: most for a name of their own, some for another's. Of a long session most are looked up in a directory
+//! that is stored; the lookup of the others is asked with a hash that was made before, so that many look-ups in a row wait for memory
+//! together. May not know what is named.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::OnceLock;
 
@@ -11,6 +12,7 @@ use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
 use super::chain::NONE;
+use super::directory::{Directory, Made};
 use super::reading::Name;
 use super::rows::Rows;
 use super::sheets::Table;
@@ -44,7 +46,7 @@ struct Known {
     name: Name,
 }
 
-/// The lookup. It isn't stored, but made again when it is asked for the first time.
+/// The lookup of what the directory doesn't know. It isn't stored, but made again when it is asked for the first time.
 #[derive(Clone, Debug, Default)]
 struct Lookup {
     known: HashTable<Known>,
@@ -60,12 +62,32 @@ pub(super) struct Names {
     /// Ids without a name of their own: where they are held, what they stand for (`NONE`: nothing any more).
     others: Rows<[u32; 2]>,
     apart: Apart,
+    directory: Directory,
     lookup: OnceLock<Lookup>,
 }
 
-/// Names that the ids which they were made for don't stand for any more.
+/// Names that need a second look.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Apart(Vec<Name>);
+pub(super) struct Apart {
+    /// The ids which they were made for don't stand for them any more.
+    gone: BTreeSet<Name>,
+    /// The directory doesn't know their ids.
+    moved: BTreeSet<Name>,
+}
+
+/// An entry of the directory with this bit is another id, else a name.
+const OTHER: u32 = 1 << 31;
+/// The fewest ids of a directory.
+const LEAST: u32 = 1024;
+
+/// Where an id was found.
+#[derive(Clone, Copy)]
+enum Found {
+    /// The name was made for it.
+    Own(Name),
+    /// It is one of the others.
+    Other(u32),
+}
 
 impl Names {
     /// The name of an id.
@@ -75,7 +97,27 @@ impl Names {
 
     /// The name of an id that was made ready.
     pub(super) fn find(&self, wanted: &Wanted, id: &str) -> Option<Name> {
-        self.lookup().known.find(wanted.hash, |known| self.text.is(known.at, id, &wanted.short)).map(|known| known.name)
+        let since = self.lookup().known.find(wanted.hash, |known| self.text.is(known.at, id, &wanted.short)).copied();
+        since.or_else(|| self.find_old(wanted, id).map(|(known, _)| known)).map(|known| known.name)
+    }
+
+    /// What the directory has of an id, if that is still so.
+    fn find_old(&self, wanted: &Wanted, id: &str) -> Option<(Known, Found)> {
+        self.directory.find(wanted.short.bytes(id), |entry| {
+            let (known, found) = if entry & OTHER == 0 {
+                let known = Known { at: self.made_for.get(entry)?, name: entry };
+                (known, Found::Own(entry))
+            } else {
+                let other = entry & !OTHER;
+                let [at, name] = self.others.get(other)?;
+                (Known { at, name }, Found::Other(other))
+            };
+            let stands = match found {
+                Found::Own(name) => !self.apart.gone.contains(&name),
+                Found::Other(_) => known.name != NONE,
+            };
+            (self.text.is(known.at, id, &wanted.short) && stands).then_some((known, found))
+        })
     }
 
     /// How many names there are.
@@ -124,7 +166,10 @@ impl Names {
         let wanted = Wanted::new(id);
         let at = self.text.push(id, &wanted.short);
         self.made_for.set(name, at);
-        self.apart.0.retain(|&apart| apart != name);
+        self.apart.gone.remove(&name);
+        if name < self.directory.made().names {
+            self.apart.moved.insert(name);
+        }
         self.insert(wanted.hash, Known { at, name });
     }
 
@@ -133,26 +178,66 @@ impl Names {
         self.take_out(id);
     }
 
-    /// Takes an id out of the lookup; where it is held.
+    /// Takes an id out; where it is held.
     fn take_out(&mut self, id: &str) -> Option<At> {
         let wanted = Wanted::new(id);
         self.lookup();
-        let Self { text, made_for, others, apart, lookup } = self;
-        let lookup = lookup.get_mut()?;
-        let known = lookup.known.find_entry(wanted.hash, |known| text.is(known.at, id, &wanted.short)).ok()?;
-        let (Known { at, name }, _) = known.remove();
-        if made_for.get(name) == Some(at) {
-            apart.0.push(name);
-        } else if let Some(other) = (0..others.len()).find(|&other| others.at(other) == [at, name]) {
-            others.set(other, [at, NONE]);
-            lookup.others.entry(name).or_default().retain(|&stands| stands != other);
+        let Self { text, lookup, .. } = self;
+        let known = &mut lookup.get_mut()?.known;
+        let since = known.find_entry(wanted.hash, |known| text.is(known.at, id, &wanted.short)).ok();
+        let since = since.map(|known| known.remove().0);
+        let (Known { at, name }, found) = match since {
+            Some(known) => (known, self.place_of(known)),
+            None => self.find_old(&wanted, id).map(|(known, found)| (known, Some(found)))?,
+        };
+        match found {
+            Some(Found::Own(name)) => {
+                self.apart.gone.insert(name);
+            }
+            Some(Found::Other(other)) => {
+                self.others.set(other, [at, NONE]);
+                self.lookup_mut().others.entry(name).or_default().retain(|&stands| stands != other);
+            }
+            None => {}
         }
         Some(at)
     }
 
+    /// Where what the lookup knows stands.
+    fn place_of(&self, Known { at, name }: Known) -> Option<Found> {
+        if self.made_for.get(name) == Some(at) {
+            return Some(Found::Own(name));
+        }
+        (0..self.others.len()).find(|&other| self.others.at(other) == [at, name]).map(Found::Other)
+    }
+
     /// What is stored of it in sheets.
-    pub(super) fn tables(&mut self) -> [&mut dyn Table; 3] {
-        [&mut self.text, &mut self.made_for, &mut self.others]
+    pub(super) fn tables(&mut self) -> [&mut dyn Table; 4] {
+        [&mut self.text, &mut self.made_for, &mut self.others, &mut self.directory]
+    }
+
+    /// Before it is stored: makes a new directory when many ids came since the last one.
+    pub(super) fn tidy(&mut self) {
+        let made = self.directory.made();
+        let known = made.names + made.others;
+        let since = self.made_for.len() + self.others.len() - known;
+        if since >= LEAST.max(known / 4) {
+            let made = Made { names: self.made_for.len(), others: self.others.len(), seed: self.text.sum() };
+            self.directory = Directory::new(made, &self.standing().collect::<Vec<_>>());
+            self.apart.moved.clear();
+            if let Some(lookup) = self.lookup.get_mut() {
+                lookup.known = HashTable::new();
+            }
+        }
+    }
+
+    /// All ids that stand for something, as they are hashed, and their entries in a directory.
+    fn standing(&self) -> impl Iterator<Item = (&[u8], u32)> {
+        let own = (0..).zip(self.made_for.iter()).filter(|(name, _)| !self.apart.gone.contains(name));
+        let others = (0..).zip(self.others.iter()).filter(|(_, [_, name])| *name != NONE);
+        own.map(|(name, at)| (at, name))
+            .chain(others.map(|(other, [at, _])| (at, other | OTHER)))
+            .map(|(at, entry)| (self.text.bytes(at), entry))
     }
 
     /// What else is stored of it.
@@ -160,9 +245,12 @@ impl Names {
         &self.apart
     }
 
-    /// After other sheets were put in.
-    pub(super) fn restore(&mut self, apart: Apart) {
+    /// After other sheets were put in; whether they fit together.
+    pub(super) fn restore(&mut self, apart: Apart) -> bool {
         (self.apart, self.lookup) = (apart, OnceLock::new());
+        let (names, made) = (self.made_for.len(), self.directory.made());
+        let there = self.apart.gone.iter().chain(&self.apart.moved).all(|&name| name < names);
+        there && made.names <= names && made.others <= self.others.len()
     }
 
     fn insert(&mut self, hash: u64, known: Known) {
@@ -183,21 +271,21 @@ impl Names {
     }
 
     fn make_lookup(&self) -> Lookup {
-        let count = (self.made_for.len() + self.others.len()) as usize;
+        let Made { names, others, .. } = self.directory.made();
+        let count = (self.made_for.len() - names + self.others.len() - others) as usize;
         let mut lookup = Lookup { known: HashTable::with_capacity(count), others: HashMap::default() };
         let mut add = |at: At, name: Name| {
             let hash_of = |known: &Known| hash(self.text.bytes(known.at));
             lookup.known.insert_unique(hash(self.text.bytes(at)), Known { at, name }, hash_of);
         };
-        let mut apart = self.apart.0.clone();
-        apart.sort_unstable();
-        for (name, at) in (0..).zip(self.made_for.iter()) {
-            if apart.is_empty() || apart.binary_search(&name).is_err() {
-                add(at, name);
-            }
+        let Apart { gone, moved } = &self.apart;
+        for name in moved.iter().copied().chain(names..self.made_for.len()).filter(|name| gone.is_empty() || !gone.contains(name)) {
+            add(self.made_for.at(name), name);
         }
         for (other, [at, name]) in (0..).zip(self.others.iter()).filter(|(_, [_, name])| *name != NONE) {
-            add(at, name);
+            if other >= others {
+                add(at, name);
+            }
             lookup.others.entry(name).or_default().push(other);
         }
         lookup
@@ -224,10 +312,50 @@ mod tests {
         Names { lookup: OnceLock::new(), ..names.clone() }
     }
 
+    /// With a directory that has so many ids of before, some of them here.
+    fn directed(names: &mut Names, ids: u32) {
+        for n in 0..ids {
+            names.name(&format!("id {n}"));
+        }
+        names.tidy();
+        assert_eq!(names.directory.made().names, if ids > LEAST { names.len() } else { 0 });
+    }
+
+    #[test]
+    fn what_a_directory_knows_is_found_with_what_came_since() {
+        let mut names = Names::default();
+        directed(&mut names, 5_000);
+        assert!(names.lookup().known.is_empty());
+        for n in 0..6_200 {
+            assert_eq!(names.name(&format!("id {n}")), (n, n >= 5_000));
+        }
+        names.tidy();
+        assert_eq!(names.directory.made().names, 5_000, "not for so few");
+        names.name("id 6200");
+        for n in 6_201..6_251 {
+            names.name(&format!("id {n}"));
+        }
+        names.tidy();
+        assert_eq!(names.directory.made().names, 6_251);
+        let names = again(&names);
+        for n in 0..6_251 {
+            assert_eq!(names.get(&format!("id {n}")), Some(n));
+        }
+        assert_eq!(names.get("id 6251"), None);
+    }
+
     #[test]
     fn an_id_can_stand_for_another_name_and_be_forgotten() {
+        for ids in [0, 2_000] {
+            changes(ids);
+        }
+    }
+
+    /// `ids`: so many are put in a directory first, among them those that change.
+    fn changes(ids: u32) {
         let mut names = Names::default();
         let (one, two) = (names.name("one").0, names.name("two").0);
+        directed(&mut names, ids);
         names.point("1", one);
         names.point("two", one);
         let mut names = again(&names);
@@ -245,6 +373,6 @@ mod tests {
         assert!(names.name("one").1, "it is unknown, and gets a name of its own");
         names.move_to(one, "ein");
         let names = again(&names);
-        assert_eq!((names.get("ein"), names.get("uno"), names.len()), (Some(one), None, 3));
+        assert_eq!((names.get("ein"), names.get("uno"), names.len()), (Some(one), None, 3 + ids));
     }
 }

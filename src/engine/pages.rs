@@ -14,22 +14,32 @@ use crate::protocol::{
 
 /// The nodes that a reader sees at the head, first one first.
 pub fn reader_nodes(session: &Session) -> Vec<Ix> {
-    let mut nodes: Vec<Ix> = session.tree.reader_up(session.head).collect();
+    reader_nodes_at(session, session.head)
+}
+
+/// The nodes that a reader sees at a node, first one first.
+pub fn reader_nodes_at(session: &Session, at: Option<Ix>) -> Vec<Ix> {
+    let mut nodes: Vec<Ix> = session.tree.reader_up(at).collect();
     nodes.reverse();
     nodes
 }
 
-/// Their messages, under the ids that readers see; those whose content isn't in memory are left out.
+/// The messages that a reader sees at the head, under the ids that readers see; those whose content isn't in memory are left out.
 pub fn snapshot_messages(session: &Session) -> Vec<Arc<Message>> {
-    reader_nodes(session).into_iter().filter_map(|ix| shown(session, ix, &session.tree.shown_id(ix))).collect()
+    messages_of(session, reader_nodes(session))
+}
+
+/// The messages of these nodes, likewise.
+pub fn messages_of(session: &Session, nodes: Vec<Ix>) -> Vec<Arc<Message>> {
+    nodes.into_iter().filter_map(|ix| shown(session, ix, &session.tree.shown_id(ix))).collect()
 }
 
 fn shown(session: &Session, ix: Ix, id: &NodeId) -> Option<Arc<Message>> {
     let content = session.content(ix)?;
-    if content.id.as_ref() == Some(id) {
+    if content.id.as_ref() == Some(id) && !content.has_encrypted() {
         return Some(content.clone());
     }
-    Some(Arc::new(Message { id: Some(id.clone()), ..Message::clone(content) }))
+    Some(Arc::new(Message { id: Some(id.clone()), ..Message::clone(content).without_encrypted() }))
 }
 
 /// The session's page.
@@ -73,7 +83,12 @@ fn labels(session: &Session, view: TreeView) -> impl Iterator<Item = (&str, Ix)>
 
 fn waiting(position: usize, queued: &Queued) -> QueuedTurn {
     let Queued { id, agent_id, at, messages, .. } = queued;
-    QueuedTurn { turn_id: id.clone(), position, agent_id: agent_id.clone(), queued_at: *at, messages: messages.clone() }
+    QueuedTurn { turn_id: id.clone(), position, agent_id: agent_id.clone(), queued_at: *at, messages: messages.iter().map(read).collect() }
+}
+
+/// A message that waits, as readers see it.
+fn read(message: &Arc<Message>) -> Arc<Message> {
+    if message.has_encrypted() { Arc::new(Message::clone(message).without_encrypted()) } else { message.clone() }
 }
 
 /// The calls whose results the turn waits for: those of its reply that are open.

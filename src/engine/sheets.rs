@@ -41,6 +41,11 @@ impl Sheets {
         self.0.push(Sheet { bytes: Stock::Stored(bytes), sum: Some(sum) });
     }
 
+    /// One more, with these bytes.
+    pub(super) fn add(&mut self, bytes: Vec<u8>) {
+        self.0.push(Sheet { bytes: Stock::Own(bytes), sum: None });
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.0.len()

@@ -18,7 +18,7 @@ use crate::protocol::ForkedFrom;
 
 /// The version of the fold, and of how it is stored. To be raised whenever the same log gives another session than before, or lies
 /// otherwise in sheets: older snapshots are of no use then.
-const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a head sheet begins with: a mark that also tells the order of bytes.
 const MARK: [u8; 8] = *b"hw.fold\n";
@@ -75,6 +75,8 @@ struct Small {
 
 /// The sheets that have changed since the last time, or all of them. The head sheet is the last.
 pub fn save(session: &mut Session, all: bool) -> Vec<Sheet> {
+    session.tree.tidy();
+    session.turns.tidy();
     let json = serde_json::to_vec(&small(session)).expect("a session is plain data");
     let mut rest = Vec::with_capacity(4 + json.len());
     rest.extend_from_slice(&u32::try_from(json.len()).expect("a head of less than 4 GB").to_le_bytes());

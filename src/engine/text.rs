@@ -1,7 +1,7 @@
 //! Ids as bytes, each held once, one behind the other. Ids as front ends and the engine make them (UUIDs, `hw_` and 32 digits) take
 //! 17 bytes. May not know what they name.
 
-use super::sheets::{Sheets, Table};
+use super::sheets::{Sheets, Table, sum_of};
 use crate::ids::SERVER_PREFIX;
 
 /// Bytes of a sheet; a longer id has one of its own.
@@ -15,6 +15,20 @@ const LONG: u8 = 0xff;
 /// Where the digits of a UUID stand, two by two.
 const UUID_DIGITS: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
+/// Where those of an id of the engine's stand.
+const ENGINE_DIGITS: [usize; 16] = [3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33];
+
+/// The values of small hexadecimal digits, by byte; more than 15: it is none.
+const DIGITS: [u8; 256] = {
+    let mut values = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        values[byte] = digit(byte);
+        byte += 1;
+    }
+    values
+};
+
 /// Where an id is held: its sheet in the upper half, its first byte in the lower.
 pub(super) type At = u32;
 
@@ -26,19 +40,19 @@ impl Short {
     /// Of an id.
     pub(super) fn of(id: &str) -> Self {
         let id = id.as_bytes();
-        let digits = |kind: u8, places: &mut dyn Iterator<Item = usize>| {
+        let digits = |kind: u8, places: &[usize; 16]| {
             let mut held = [kind; 17];
             let mut good = true;
-            for (byte, at) in held[1..].iter_mut().zip(places) {
-                let (high, low) = (digit(id[at]), digit(id[at + 1]));
+            for (byte, &at) in held[1..].iter_mut().zip(places) {
+                let (high, low) = (DIGITS[usize::from(id[at])], DIGITS[usize::from(id[at + 1])]);
                 good &= (high | low) < 16;
                 *byte = high << 4 | low & 15;
             }
             good.then_some(held)
         };
         Self(match id.len() {
-            36 if [8, 13, 18, 23].iter().all(|&at| id[at] == b'-') => digits(UUID, &mut UUID_DIGITS.into_iter()),
-            35 if id.starts_with(SERVER_PREFIX.as_bytes()) => digits(ENGINE, &mut (3..35).step_by(2)),
+            36 if [8, 13, 18, 23].iter().all(|&at| id[at] == b'-') => digits(UUID, &UUID_DIGITS),
+            35 if id.starts_with(SERVER_PREFIX.as_bytes()) => digits(ENGINE, &ENGINE_DIGITS),
             _ => None,
         })
     }
@@ -49,11 +63,11 @@ impl Short {
     }
 }
 
-/// The value of a small hexadecimal digit; more than 15: it is none.
-const fn digit(byte: u8) -> u8 {
-    match byte {
-        b'0'..=b'9' => byte - b'0',
-        b'a'..=b'f' => byte - b'a' + 10,
+#[expect(clippy::cast_possible_truncation, reason = "digits are bytes")]
+const fn digit(byte: usize) -> u8 {
+    match byte as u8 {
+        digit @ b'0'..=b'9' => digit - b'0',
+        digit @ b'a'..=b'f' => digit - b'a' + 10,
         _ => 0xf0,
     }
 }
@@ -93,6 +107,12 @@ impl Text {
 
     fn held(&self, at: At) -> &[u8] {
         self.0.get((at >> 16) as usize).and_then(|sheet| sheet.get((at & 0xffff) as usize..)).unwrap_or_default()
+    }
+
+    /// A sum over all ids.
+    pub(super) fn sum(&self) -> u64 {
+        let sums: Vec<u8> = (0..self.0.len()).filter_map(|sheet| self.0.get(sheet)).flat_map(|text| sum_of(text).to_le_bytes()).collect();
+        sum_of(&sums)
     }
 
     /// Whether an id is held there.

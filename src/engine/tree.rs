@@ -101,6 +101,12 @@ impl Tree {
         Ok(ix)
     }
 
+    /// Before it is stored.
+    pub(super) fn tidy(&mut self) {
+        self.names.tidy();
+        self.asked.tidy();
+    }
+
     /// What is stored of it in sheets.
     pub(super) fn tables(&mut self) -> Vec<&mut dyn Table> {
         let mut tables: Vec<&mut dyn Table> = self.nodes.tables().into();
@@ -124,7 +130,9 @@ impl Tree {
         if !fits || self.readings.len().is_none() || !self.asked.restore(open) {
             return false;
         }
-        self.names.restore(apart);
+        if !self.names.restore(apart) {
+            return false;
+        }
         self.places.restore(&self.readings);
         self.edits = self.edited.iter().map(|[edited, name]| ((edited, self.places.said(name)), name)).collect();
         true

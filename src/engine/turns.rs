@@ -53,6 +53,11 @@ impl Row for Packed {
 }
 
 impl Turns {
+    /// Before it is stored.
+    pub(super) fn tidy(&mut self) {
+        self.names.tidy();
+    }
+
     /// What is stored of it in sheets.
     pub(super) fn tables(&mut self) -> Vec<&mut dyn Table> {
         let mut tables: Vec<&mut dyn Table> = self.names.tables().into();
@@ -62,8 +67,7 @@ impl Turns {
 
     /// After other sheets were put in; whether they fit together.
     pub(super) fn restore(&mut self) -> bool {
-        self.names.restore(Apart::default());
-        self.names.len() == self.rows.len()
+        self.names.restore(Apart::default()) && self.names.len() == self.rows.len()
     }
 
     /// From now on `id` is known as this.
@@ -123,6 +127,13 @@ impl Turns {
         let after = self.began.partition_point(|[from, _]| u64::from(from) <= seq);
         let [_, name] = self.began.get(after.checked_sub(1)?)?;
         Some(self.id(name))
+    }
+
+    /// From which record on the log is a turn's that has begun. Newer ones are found sooner.
+    pub fn began(&self, id: &TurnId) -> Option<u64> {
+        let wanted = self.names.get(id.as_str())?;
+        let mut places = (0..self.began.len()).rev().filter_map(|place| self.began.get(place));
+        places.find(|&[_, name]| name == wanted).map(|[from, _]| u64::from(from))
     }
 
     /// All, in the order in which they were first heard of.
@@ -198,6 +209,7 @@ mod tests {
         let all = [("t1", known(None, Some(failed))), ("t2", known(None, Some(End::Cancelled))), ("t3", known(Some("t2"), None))];
         assert!(turns.iter().eq(all.map(|(id, known)| (TurnId::from(id), known))));
         assert_eq!([2, 3, 8, 9].map(|seq| turns.of_record(seq)), [None, Some("t1".into()), Some("t1".into()), Some("t2".into())]);
+        assert_eq!(["t1", "t2", "t3"].map(|id| turns.began(&id.into())), [Some(3), Some(9), None]);
         turns.reply(&"t1".into());
         assert!(turns.get(&"t1".into()).is_some_and(|known| known.replied && known.end.is_some()));
         assert_eq!((turns.of_record(99), turns.get(&"t9".into())), (Some("t2".into()), None));

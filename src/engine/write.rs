@@ -194,7 +194,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Of a reply that was cut short: its text and reasoning. Calls that were still being written are left out.
-fn kept(message: Message) -> Option<Message> {
+pub(super) fn kept(message: Message) -> Option<Message> {
     let says = |part: &Part| part.kind != PartKind::ToolCall && part.text.as_ref().is_some_and(|text| !text.is_empty());
     let content = match message.content? {
         Content::Text(text) => Some(Content::Text(text)).filter(|content| *content != Content::Text(String::new())),

@@ -33,17 +33,33 @@ struct Log {
     position: Position,
     header: Header,
     snapshot: Option<Kept>,
+    /// Of all records and sheets.
+    bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Kept {
     at: Position,
     sheets: BTreeMap<u32, Bytes>,
 }
 
 impl Log {
-    fn bytes(&self) -> usize {
-        self.records.iter().chain(self.snapshot.iter().flat_map(|kept| kept.sheets.values())).map(Bytes::len).sum()
+    /// Puts sheets in place of those with their numbers, or of all.
+    fn keep(&mut self, at: Position, onto: bool, sheets: Vec<(u32, Bytes)>) {
+        if !onto {
+            self.drop_snapshot();
+        }
+        let kept = self.snapshot.get_or_insert_default();
+        kept.at = at;
+        for (number, bytes) in sheets {
+            self.bytes += bytes.len();
+            self.bytes -= kept.sheets.insert(number, bytes).map_or(0, |before| before.len());
+        }
+    }
+
+    fn drop_snapshot(&mut self) {
+        let kept = self.snapshot.take().unwrap_or_default();
+        self.bytes -= kept.sheets.values().map(Bytes::len).sum::<usize>();
     }
 }
 
@@ -84,7 +100,8 @@ impl Logs {
         {
             return Ok(Outcome::Erased { until });
         }
-        let bytes = append.records.iter().map(Bytes::len).fold(self.bytes, usize::saturating_add);
+        let added = append.records.iter().map(Bytes::len).sum::<usize>();
+        let bytes = self.bytes.saturating_add(added);
         if bytes > bytes_max {
             let source = format!("{bytes} bytes where {bytes_max} are allowed").into();
             return Err(Error::Full { doing: format!("appending to session {key}"), source });
@@ -93,6 +110,7 @@ impl Logs {
         self.tombstones.remove(key);
         let log = self.sessions.entry(key.clone()).or_default();
         log.records.extend(append.records);
+        log.bytes += added;
         log.position = append.end;
         log.header = append.header;
         Ok(Outcome::Appended)
@@ -109,15 +127,12 @@ impl Logs {
         if save.onto.is_some() && log.snapshot.as_ref().map(|kept| kept.at) != save.onto {
             return false;
         }
-        let others = self.bytes - log.bytes();
-        let before = log.snapshot.take().filter(|_| save.onto.is_some());
-        let mut sheets = before.map(|kept| kept.sheets).unwrap_or_default();
-        sheets.extend(save.sheets);
-        log.snapshot = Some(Kept { at: save.at, sheets });
-        if others + log.bytes() > bytes_max {
-            log.snapshot = None;
+        let others = self.bytes - log.bytes;
+        log.keep(save.at, save.onto.is_some(), save.sheets);
+        if others + log.bytes > bytes_max {
+            log.drop_snapshot();
         }
-        self.bytes = others + log.bytes();
+        self.bytes = others + log.bytes;
         log.snapshot.is_some()
     }
 
@@ -160,7 +175,7 @@ impl Logs {
 
     fn erase(&mut self, key: &SessionKey, tombstone: Tombstone) {
         if let Some(log) = self.sessions.remove(key) {
-            self.bytes -= log.bytes();
+            self.bytes -= log.bytes;
         }
         self.tombstones.retain(|_, until| *until > tombstone.at);
         self.tombstones.insert(key.clone(), tombstone.until);

@@ -4,7 +4,7 @@
 use headwater::engine::record::Body;
 use headwater::engine::{self, Finished};
 use headwater::ids::NodeId;
-use headwater::protocol::{CallError, CallErrorKind, Code, Finish, Message, PartialView, Role, SameIdEdit, ViewOptions};
+use headwater::protocol::{CallError, CallErrorKind, Code, Finish, Message, PartialView, Role, SameIdEdit, ToolCall, ViewOptions};
 
 use crate::talk::{ATTEMPTS, Asked, Talk, listed};
 
@@ -174,6 +174,25 @@ fn b08_a_reply_without_a_word_is_none() {
         assert!(matches!(records.last().unwrap().body, Body::TurnFailed(_)));
         assert_eq!(listed(&talk.session).1.len(), 4);
     }
+}
+
+#[test]
+fn b08_a_reply_that_a_filter_stopped_is_partial() {
+    let (mut talk, view) = four_messages();
+    talk.submit(&Asked::view(view[..3].to_vec())).unwrap();
+    let Some(engine::Effect::Call { id, attempt }) = talk.call() else { panic!("a call is wanted") };
+    let mut message = Message::text(Role::Assistant, "I can explain how");
+    message.tool_calls.push(ToolCall::new("c1".into(), "look", "{}"));
+    let stopped = Ok(Finished { message, finish: Finish::Filtered, usage: None });
+    let context = talk.context();
+    let records = engine::call_finished(&talk.session, &id, attempt, stopped, &context);
+    talk.take(&records);
+    assert!(matches!(&records.last().unwrap().body, Body::TurnFailed(failed) if failed.code == Code::LlmRefused));
+    let (head, nodes) = listed(&talk.session);
+    let reply = nodes.iter().find(|node| Some(&node.id) == head.as_ref()).unwrap();
+    assert!(reply.partial && reply.message.tool_calls.is_empty() && talk.session.turn.is_none());
+    assert_eq!((nodes.len(), reply.message.joined_text().as_str()), (5, "I can explain how"));
+    talk.replays();
 }
 
 #[test]

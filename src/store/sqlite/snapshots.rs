@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::blob::Blob;
+use rusqlite::{Connection, MAIN_DB, OptionalExtension, Transaction};
 
 use super::reader::Wrong;
 use super::writer::find;
@@ -13,9 +14,6 @@ use crate::store::{Outcome, Position, Save, Snapshot};
 
 /// About so many bytes are written in one step.
 const PORTION: usize = 1 << 18;
-
-/// So much room is made at once; a larger snapshot makes its room as it is read.
-const ROOM_MAX: usize = 1 << 26;
 
 /// A step of saving.
 pub(super) struct Portion {
@@ -111,18 +109,31 @@ pub(super) fn read(connection: &Connection, key: &SessionKey) -> Result<Option<S
     let moment = connection.unchecked_transaction()?;
     let Some((id, end)) = find(&moment, key)? else { return Ok(None) };
     let Some(at) = position(&moment, id)?.filter(|at| at.is_on_log(end)) else { return Ok(None) };
-    let mut count = moment.prepare_cached("SELECT coalesce(sum(length(bytes)), 0) FROM sheets WHERE session = ?1")?;
-    let room: i64 = count.query_row([id], |row| row.get(0))?;
-    let mut all = Vec::with_capacity(usize::try_from(room).unwrap_or_default().min(ROOM_MAX));
-    let mut ends = Vec::new();
-    let mut select = moment.prepare_cached("SELECT sheet, bytes FROM sheets WHERE session = ?1 ORDER BY sheet")?;
-    let mut rows = select.query([id])?;
-    while let Some(row) = rows.next()? {
-        all.extend_from_slice(row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?);
-        ends.push((row.get::<_, u32>(0)?, all.len()));
+    let mut select = moment.prepare_cached("SELECT id, sheet, length(bytes) FROM sheets WHERE session = ?1 ORDER BY sheet")?;
+    let sheets = select.query_map([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    contents(&moment, &sheets).map(|sheets| Some(Snapshot { at, sheets }))
+}
+
+/// The bytes of these rows, each with the sheet's number and size. They are read right into their place: most of what opening a long
+/// session takes is copying.
+fn contents(moment: &Connection, rows: &[(i64, u32, u32)]) -> Result<Vec<(u32, Bytes)>, Wrong> {
+    let mut all = vec![0; rows.iter().map(|&(_, _, size)| size as usize).sum()];
+    let mut rest = &mut all[..];
+    let mut open: Option<Blob<'_>> = None;
+    for &(id, _, size) in rows {
+        let (place, after) = rest.split_at_mut(size as usize);
+        rest = after;
+        let blob = match open.take() {
+            Some(mut blob) => blob.reopen(id).map(|()| blob),
+            None => moment.blob_open(MAIN_DB, "sheets", "bytes", id, true),
+        };
+        open.insert(blob?).read_at_exact(place, 0)?;
     }
     let all = Bytes::from(all);
     let mut begin = 0;
-    let sheets = ends.into_iter().map(|(number, end)| (number, all.slice(std::mem::replace(&mut begin, end)..end)));
-    Ok(Some(Snapshot { at, sheets: sheets.collect() }))
+    let slice = |&(_, number, size): &(i64, u32, u32)| {
+        let end = begin + size as usize;
+        (number, all.slice(std::mem::replace(&mut begin, end)..end))
+    };
+    Ok(rows.iter().map(slice).collect())
 }

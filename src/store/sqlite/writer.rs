@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::erase::{erase, erased, forget, sweep};
 use super::failure;
 use super::place::Place;
+use super::schema::FORMAT;
 use super::snapshots::Portion;
 use super::threads::{Answer, Threads};
 use crate::ids::SessionKey;
@@ -32,7 +33,7 @@ pub(super) enum Work {
     Append(SessionKey, Append),
     Save(SessionKey, Portion),
     Erase(SessionKey, Tombstone),
-    /// Only shows that writing is possible.
+    /// Writes what is there already: it shows that writing is possible, and needs room as anything else does.
     Nothing,
 }
 
@@ -61,7 +62,7 @@ impl Work {
             Self::Append(key, append) => add(transaction, key, append),
             Self::Save(key, portion) => portion.write(transaction, key),
             Self::Erase(key, tombstone) => erase(transaction, key, *tombstone).map(|()| Outcome::Appended),
-            Self::Nothing => Ok(Outcome::Appended),
+            Self::Nothing => transaction.pragma_update(None, "user_version", FORMAT).map(|()| Outcome::Appended),
         }
     }
 }

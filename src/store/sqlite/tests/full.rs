@@ -37,6 +37,16 @@ async fn a_full_store_says_so_and_serves_reads() {
 }
 
 #[tokio::test]
+async fn asking_whether_it_is_ready_writes() {
+    let directory = directory();
+    let store = open(directory.path()).unwrap();
+    let written = || std::fs::metadata(directory.path().join("headwater.db-wal")).map_or(0, |log| log.len());
+    let before = written();
+    store.ready().await.unwrap();
+    assert!(written() > before, "a disk that takes nothing must be noticed");
+}
+
+#[tokio::test]
 async fn what_does_not_fit_does_not_take_its_group_along() {
     let directory = directory();
     let store = bounded(directory.path(), 60);
