@@ -1,13 +1,12 @@
 //! Writes AG-UI events as server-sent events, each once, for every reader of a dialect. May not know what an event says.
 
 use std::fmt::Write as _;
-use std::ops::Range;
 
 use bytes::{BufMut, BytesMut};
 use serde::Serialize;
 
 use crate::ids::Millis;
-use crate::protocol::{Cursor, Frames};
+use crate::protocol::{Cursor, Framed, Frames};
 
 /// Bytes that a short event takes.
 const EVENT_BYTES: usize = 160;
@@ -15,20 +14,25 @@ const EVENT_BYTES: usize = 160;
 /// Frames in the making.
 pub(super) struct Writer {
     bytes: BytesMut,
-    json: Vec<Range<usize>>,
+    events: Vec<Framed>,
 }
 
 impl Writer {
     /// A writer that has room for `events` short events.
     pub(super) fn with_room(events: usize) -> Self {
-        Self { bytes: BytesMut::with_capacity(events * EVENT_BYTES), json: Vec::with_capacity(events) }
+        Self { bytes: BytesMut::with_capacity(events * EVENT_BYTES), events: Vec::with_capacity(events) }
     }
 
     /// Writes one event: an object with at least one field. `at` becomes its `timestamp`.
     pub(super) fn event(&mut self, event: &impl Serialize, cursor: Option<Cursor>, at: Option<Millis>) {
-        if let Some(cursor) = cursor {
-            let _ = writeln!(self.bytes, "id: {cursor}");
-        }
+        let cursor = cursor.map(|cursor| {
+            self.bytes.extend_from_slice(b"id: ");
+            let start = self.bytes.len();
+            let _ = write!(self.bytes, "{cursor}");
+            let end = self.bytes.len();
+            self.bytes.extend_from_slice(b"\n");
+            start..end
+        });
         self.bytes.extend_from_slice(b"data: ");
         let start = self.bytes.len();
         // Plain data whose keys are strings: writing it to memory can't fail.
@@ -39,13 +43,13 @@ impl Writer {
             self.bytes.truncate(brace);
             let _ = write!(self.bytes, ",\"timestamp\":{at}}}");
         }
-        self.json.push(start..self.bytes.len());
+        self.events.push(Framed { cursor, json: start..self.bytes.len() });
         self.bytes.extend_from_slice(b"\n\n");
     }
 
     /// What was written.
     pub(super) fn finish(self) -> Frames {
-        Frames { sse: self.bytes.freeze(), json: self.json }
+        Frames { sse: self.bytes.freeze(), events: self.events }
     }
 }
 
@@ -66,20 +70,22 @@ mod tests {
             text,
             "data: {\"type\":\"A\",\"text\":\"one\\r\\ntwo\u{2028}\"}\n\nid: 12.1.45\ndata: {\"type\":\"B\",\"timestamp\":7}\n\n"
         );
-        let texts: Vec<_> = frames.texts().collect();
-        assert_eq!(texts[1], r#"{"type":"B","timestamp":7}"#);
+        let each: Vec<_> = frames.iter().collect();
+        assert_eq!(each[0].0, None);
+        assert_eq!(each[1], (Some("12.1.45".into()), r#"{"type":"B","timestamp":7}"#.into()));
     }
 
     #[test]
     fn frames_that_are_put_together_are_still_found() {
         let one = |name: &str| {
             let mut writer = Writer::with_room(1);
-            writer.event(&json!({ "type": name }), None, None);
+            writer.event(&json!({ "type": name }), Some(Cursor::after(7)), None);
             writer.finish()
         };
         let frames = Frames::concat(&[one("A"), Frames::default(), one("B")]);
-        let texts: Vec<_> = frames.texts().collect();
-        assert_eq!(texts, [r#"{"type":"A"}"#, r#"{"type":"B"}"#]);
-        assert_eq!(frames.sse, "data: {\"type\":\"A\"}\n\ndata: {\"type\":\"B\"}\n\n");
+        let each: Vec<_> = frames.iter().collect();
+        assert_eq!(each, [r#"{"type":"A"}"#, r#"{"type":"B"}"#].map(|json| (Some("7".into()), json.into())));
+        assert!(frames.texts().eq([r#"{"type":"A"}"#, r#"{"type":"B"}"#]));
+        assert_eq!(frames.sse, "id: 7\ndata: {\"type\":\"A\"}\n\nid: 7\ndata: {\"type\":\"B\"}\n\n");
     }
 }

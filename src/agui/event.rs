@@ -19,6 +19,8 @@ pub(super) enum AguiEvent<'a> {
         run_id: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         protocol_version: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<Brought<'a>>,
     },
     RunFinished {
         thread_id: &'a str,
@@ -91,6 +93,17 @@ pub(super) enum AguiEvent<'a> {
     },
 }
 
+/// What a run brought, as a `RunAgentInput`: readers add the messages that they don't have. The older clients want both lists.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Brought<'a> {
+    pub(super) thread_id: &'a str,
+    pub(super) run_id: &'a str,
+    pub(super) messages: Messages<'a>,
+    pub(super) tools: [(); 0],
+    pub(super) context: [(); 0],
+}
+
 /// The name of a reply's `n`th reasoning part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReasoningId<'a> {
@@ -128,10 +141,12 @@ pub(super) enum AguiOutcome<'a> {
     Cancelled,
 }
 
-/// Tokens of one model.
+/// Tokens of one provider's model.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TokenUsage {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) provider: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,6 +159,8 @@ pub(super) struct TokenUsage {
     pub(super) reasoning_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cached_input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cache_write_input_tokens: Option<u64>,
 }
 
 /// `CUSTOM`.

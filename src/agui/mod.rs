@@ -8,5 +8,7 @@ mod inbound;
 mod outbound;
 
 pub use dialect::Dialect;
-pub use inbound::{Forwarded, Frame, Limits, RunInput};
-pub use outbound::{Outcome, custom, render, run_error, run_finished, run_started, snapshot};
+pub use inbound::{Forwarded, Frame, Limits, RunInput, SharedFrame, SharedRefused};
+pub use outbound::{
+    Outcome, custom, render, run_error, run_finished, run_finished_at, run_started, run_started_with, snapshot, ui_messages,
+};

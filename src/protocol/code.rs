@@ -50,6 +50,10 @@ codes! {
     ViewTooLong = "view_too_long",
     /// The body or frame is larger than the limit.
     BodyTooLarge = "body_too_large",
+    /// The body is packed; it must be sent as it is, without `Content-Encoding`.
+    UnsupportedEncoding = "unsupported_encoding",
+    /// The request's head is larger than the limit.
+    HeadTooLarge = "head_too_large",
     /// A message's content is larger than the limit.
     ContentTooLarge = "content_too_large",
     /// A reply can't be asked for while tool calls are open.
@@ -70,6 +74,10 @@ codes! {
     UnknownAgent = "unknown_agent",
     /// No session of that id.
     SessionNotFound = "session_not_found",
+    /// No run of that name in this session.
+    RunNotFound = "run_not_found",
+    /// The cursor isn't of this run, is ahead of it, or stands in a reply that was given up; join the run without one.
+    CursorUnknown = "cursor_unknown",
     /// No node of that id in this session.
     NodeNotFound = "node_not_found",
     /// No node of this session has the label.
@@ -90,6 +98,14 @@ codes! {
     TooManyReaders = "too_many_readers",
     /// Too many requests wait for one session.
     TooManyRequests = "too_many_requests",
+    /// Requests, inputs or frames come faster than is allowed.
+    RateLimited = "rate_limited",
+    /// As many connections or sockets are open as are allowed.
+    TooManyConnections = "too_many_connections",
+    /// As many sessions are in memory as are allowed, and none of them can leave now.
+    TooManySessions = "too_many_sessions",
+    /// As many turns run as are allowed.
+    TooManyTurns = "too_many_turns",
     /// The reader fell too far behind; it may join again.
     TooSlow = "too_slow",
     /// The server is stopping; another instance, or this one in a moment, takes the request.

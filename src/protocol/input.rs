@@ -95,6 +95,14 @@ pub struct Client {
 }
 
 impl Client {
+    /// How many bytes all of it has.
+    pub fn bytes(&self) -> usize {
+        let length = |json: &Option<Json>| json.as_ref().map_or(0, |json| json.get().len());
+        let tool = |tool: &Tool| tool.name.len() + tool.description.len() + length(&tool.parameters) + length(&tool.metadata);
+        let tools: usize = self.tools.iter().flatten().map(tool).sum();
+        tools + length(&self.context) + length(&self.state) + length(&self.forwarded_props)
+    }
+
     /// Takes what a later input of the same turn offers: what it says wins, what it doesn't say stays.
     pub fn merge(&mut self, later: Self) {
         let Self { tools, context, state, forwarded_props } = later;

@@ -48,6 +48,13 @@ impl Json {
         check(raw.get()).map(|_| ()).map_err(JsonError)
     }
 
+    /// Whether it holds more than `max` values, those inside others counted.
+    pub fn has_more_than(&self, max: usize) -> bool {
+        let bytes = self.get().as_bytes();
+        // Each takes at least one byte and a comma.
+        bytes.len() > max && values(bytes) > max
+    }
+
     /// Whether the value is an object.
     pub fn is_object(&self) -> bool {
         self.get().starts_with('{')
@@ -96,6 +103,21 @@ impl<'de> Deserialize<'de> for Json {
         let found = check(raw.get()).map_err(D::Error::custom)?;
         Ok(Self::on_one_line(raw, found))
     }
+}
+
+/// How many values JSON holds: itself, and what follows each bracket and comma.
+fn values(bytes: &[u8]) -> usize {
+    let (mut values, mut at, mut in_string) = (1, 0, false);
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => at += 1,
+            b',' | b'[' | b'{' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 /// How a value that is fine was written.
@@ -167,6 +189,13 @@ mod tests {
         assert_eq!(json.get(), r#"{   "a": [1, 2], "b": "\n"}"#);
         let raw = RawValue::from_string("[\n]".to_owned()).unwrap();
         assert_eq!(Json::checked(&raw).unwrap().get(), "[ ]");
+    }
+
+    #[test]
+    fn values_are_counted() {
+        let json: Json = serde_json::from_str(r#"{"a": [1, 2], "b,[": "x,\",[\\"}"#).unwrap();
+        assert_eq!(values(json.get().as_bytes()), 5, "a bracket counts as one, filled or not");
+        assert!(json.has_more_than(4) && !json.has_more_than(5));
     }
 
     #[test]

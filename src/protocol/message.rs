@@ -116,6 +116,30 @@ impl Message {
         }
     }
 
+    /// Whether there is anything in it that is the provider's alone.
+    pub fn has_encrypted(&self) -> bool {
+        let in_parts = match &self.content {
+            Some(Content::Parts(parts)) => parts.iter().any(|part| part.encrypted_value.is_some()),
+            Some(Content::Text(_) | Content::Object(_)) | None => false,
+        };
+        in_parts || self.tool_calls.iter().any(|call| call.encrypted_value.is_some())
+    }
+
+    /// The message as readers see it: without the provider's opaque forms, and without parts that were nothing else.
+    #[must_use]
+    pub fn without_encrypted(mut self) -> Self {
+        if let Some(Content::Parts(parts)) = &mut self.content {
+            parts.retain_mut(|part| part.encrypted_value.take().is_none() || part.text.as_ref().is_some_and(|text| !text.is_empty()));
+            if parts.is_empty() {
+                self.content = None;
+            }
+        }
+        for call in &mut self.tool_calls {
+            call.encrypted_value = None;
+        }
+        self
+    }
+
     /// A hash of what is said: text parts joined, media sources, a result's error; metadata and reasoning left out. Tells an edit
     /// from a resend.
     pub fn digest(&self) -> Digest {
@@ -257,7 +281,7 @@ pub struct Part {
     /// Of a `tool_call` mark: which call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<ToolCallId>,
-    /// Of reasoning: the provider's opaque form, sent back on later calls.
+    /// Of reasoning and of a reply's text: the provider's opaque form, `maker:value`, sent back on later calls. No reader sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted_value: Option<String>,
     /// The client's name for the part.
@@ -285,6 +309,9 @@ pub struct ToolCall {
     pub kind: String,
     /// What is called.
     pub function: FunctionCall,
+    /// The provider's opaque form, `maker:value`, sent back on later calls. No reader sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encrypted_value: Option<String>,
 }
 
 fn function() -> String {
@@ -294,7 +321,7 @@ fn function() -> String {
 impl ToolCall {
     /// A call of the function `name`.
     pub fn new(id: ToolCallId, name: impl Into<String>, arguments: impl Into<String>) -> Self {
-        Self { id, kind: function(), function: FunctionCall { name: name.into(), arguments: arguments.into() } }
+        Self { id, kind: function(), function: FunctionCall { name: name.into(), arguments: arguments.into() }, encrypted_value: None }
     }
 }
 

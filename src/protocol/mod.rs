@@ -13,6 +13,7 @@ mod json;
 mod message;
 pub mod native;
 pub(crate) mod reading;
+mod weight;
 
 pub use answer::{
     Accepted, Checkpoint, ForkInput, Forked, ForkedFrom, HeadAnswer, HeadMove, HeadTo, Ignored, IgnoredReason, Imported, OpenCall,
@@ -23,7 +24,7 @@ pub use call::{CallError, CallErrorKind, CallRequest, Finish, Tool, Usage};
 pub use code::{Code, Refusal};
 pub use cursor::{Cursor, CursorError};
 pub use event::{CancelReason, Event, EventBody, Live};
-pub use frames::Frames;
+pub use frames::{Framed, Frames};
 pub use input::{Client, Input, InputBody, OnBusy, PartialView, SameIdEdit, ViewOptions};
 pub use json::{Json, JsonError, json_fault};
 pub use message::{Content, Digest, FunctionCall, Message, NodeKind, Part, PartKind, Role, ToolCall};

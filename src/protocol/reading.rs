@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 pub(crate) use content::{CallFields, ContentSeed, ROLES, RoleSeed, check_content, source};
 
-use super::{Code, Json, Refusal, json_fault};
+use super::{Client, Code, Json, Refusal, json_fault};
 use crate::ids::ID_BYTES_MAX;
 
 /// No more of a name from outside is repeated in an error.
@@ -27,6 +27,26 @@ pub struct Limits {
     pub view_messages_max: usize,
     /// The most bytes of one message's content. Replies are exempt: they are Headwater's own, sent back.
     pub content_bytes_max: usize,
+    /// The most tools that a client offers.
+    pub tools_max: usize,
+    /// The most bytes of all that a client offers.
+    pub client_bytes_max: usize,
+    /// The most values in JSON that is only relayed.
+    pub json_values_max: usize,
+    /// The most bytes of a title.
+    pub title_bytes_max: usize,
+}
+
+impl Limits {
+    /// As they are configured when nothing is said.
+    pub const DEFAULT: Self = Self {
+        view_messages_max: 20_000,
+        content_bytes_max: 1 << 20,
+        tools_max: 256,
+        client_bytes_max: 1 << 20,
+        json_values_max: 100_000,
+        title_bytes_max: 1024,
+    };
 }
 
 /// One reading of one document.
@@ -104,9 +124,26 @@ impl<'l> Reading<'l> {
     /// The value of `field` as its text.
     pub(crate) fn json<'de, A: MapAccess<'de>>(&self, map: &mut A, field: &'static str) -> Result<Option<Json>, A::Error> {
         self.at(Step::Field(field), || match map.next_value::<Option<&'de RawValue>>()? {
-            Some(raw) => Json::checked(raw).map(Some).map_err(|error| self.refuse(Code::BadJson, error)),
+            Some(raw) => {
+                let json = Json::checked(raw).map_err(|error| self.refuse(Code::BadJson, error))?;
+                let max = self.limits.json_values_max;
+                if json.has_more_than(max) {
+                    return Err(self.refuse(Code::ContentTooLarge, format_args!("more than {max} values are not accepted")));
+                }
+                Ok(Some(json))
+            }
             None => Ok(None),
         })
+    }
+
+    /// Refuses what a client offers when all of it together is too large.
+    pub(crate) fn expect_client<E: de::Error>(&self, client: &Client) -> Result<(), E> {
+        let (bytes, max) = (client.bytes(), self.limits.client_bytes_max);
+        if bytes <= max {
+            return Ok(());
+        }
+        let what = format_args!("what the client offers (tools, context, state, forwarded props) has {bytes} bytes, more than {max}");
+        Err(self.refuse(Code::ContentTooLarge, what))
     }
 
     /// Refuses a field that nobody knows, or that stands twice.

@@ -180,7 +180,7 @@ impl Conversation {
             reply.thoughts += 1;
             reply.parts.push(Part::text(PartKind::Reasoning, ""));
             let index = reply.thoughts;
-            self.live(1, Live::ReasoningStarted { reply_id: reply_id.clone(), index });
+            self.live(2, Live::ReasoningStarted { reply_id: reply_id.clone(), index });
         }
         let reply = self.reply();
         let index = reply.thoughts;
@@ -193,7 +193,7 @@ impl Conversation {
         if let Some(reply) = self.reply.as_mut().filter(|reply| reply.thinking) {
             reply.thinking = false;
             let (reply_id, index) = (reply.node(), reply.thoughts);
-            self.live(1, Live::ReasoningEnded { reply_id, index });
+            self.live(2, Live::ReasoningEnded { reply_id, index });
         }
     }
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// The limits that the fixtures are read under.
-const LIMITS: Limits = Limits { view_messages_max: 20, content_bytes_max: 1000 };
+const LIMITS: Limits = Limits { view_messages_max: 20, content_bytes_max: 1000, ..Limits::DEFAULT };
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/agui").join(folder);
@@ -184,10 +184,10 @@ fn a_frame_is_a_run_an_abort_or_a_ping() {
 #[test]
 fn other_frames_are_refused() {
     for (text, code, message) in [
-        (r#"{"type":"subscribe","threadId":"t"}"#, Code::NotAvailable, "frames of type `subscribe` aren't available yet"),
-        (r#"{"type":"input","messages":5}"#, Code::NotAvailable, "frames of type `input` aren't available yet"),
-        (r#"{"type":"head"}"#, Code::NotAvailable, "frames of type `head` aren't available yet"),
-        (r#"{"type":"cancel"}"#, Code::NotAvailable, "frames of type `cancel` aren't available yet"),
+        (r#"{"type":"subscribe","threadId":"t"}"#, Code::NotAvailable, "frames of type `subscribe` need the subprotocol ag-ui.ws.v1"),
+        (r#"{"type":"input","messages":5}"#, Code::NotAvailable, "frames of type `input` need the subprotocol ag-ui.ws.v1"),
+        (r#"{"type":"head"}"#, Code::NotAvailable, "frames of type `head` need the subprotocol ag-ui.ws.v1"),
+        (r#"{"type":"cancel"}"#, Code::NotAvailable, "frames of type `cancel` need the subprotocol ag-ui.ws.v1"),
         (r#"{"type":"PING"}"#, Code::BadRequest, "`PING` is no type of frame; allowed: none or `INIT` (a RunAgentInput), `abort`, `ping`"),
         (r#"{"type":7}"#, Code::BadRequest, "`7` is no type of frame"),
         (r#"{"type":"abort","runId":""}"#, Code::BadId, "runId: an id has 1 to 128 bytes; this one has 0"),

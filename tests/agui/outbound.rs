@@ -54,16 +54,16 @@ fn reply() -> Vec<Event> {
     let reply_id = || "r".into();
     let call = || "c".into();
     vec![
-        live(1, Live::ReasoningStarted { reply_id: reply_id(), index: 1 }),
-        live(3, Live::Reasoning { reply_id: reply_id(), index: 1, delta: "hm".to_owned() }),
-        live(4, Live::TextStarted { reply_id: reply_id() }),
-        live(6, Live::Text { reply_id: reply_id(), delta: "Let".to_owned() }),
-        live(9, Live::Text { reply_id: reply_id(), delta: " me".to_owned() }),
-        live(9, Live::Text { reply_id: reply_id(), delta: String::new() }),
-        live(10, Live::ToolCallStarted { reply_id: reply_id(), id: call(), name: "weather".to_owned() }),
-        live(12, Live::ToolCallArguments { id: call(), delta: "{\"a\"".to_owned() }),
-        live(15, Live::ToolCallArguments { id: call(), delta: ":1}".to_owned() }),
-        record(5, EventBody::Live(Live::ReplyEnded { reply_id: reply_id(), text: true, reasoning: Some(1), calls: vec![call()] })),
+        live(2, Live::ReasoningStarted { reply_id: reply_id(), index: 1 }),
+        live(4, Live::Reasoning { reply_id: reply_id(), index: 1, delta: "hm".to_owned() }),
+        live(5, Live::TextStarted { reply_id: reply_id() }),
+        live(8, Live::Text { reply_id: reply_id(), delta: "Let".to_owned() }),
+        live(11, Live::Text { reply_id: reply_id(), delta: " me".to_owned() }),
+        live(11, Live::Text { reply_id: reply_id(), delta: String::new() }),
+        live(12, Live::ToolCallStarted { reply_id: reply_id(), id: call(), name: "weather".to_owned() }),
+        live(16, Live::ToolCallArguments { id: call(), delta: "{\"a\"".to_owned() }),
+        live(19, Live::ToolCallArguments { id: call(), delta: ":1}".to_owned() }),
+        live(23, Live::ReplyEnded { reply_id: reply_id(), text: true, reasoning: Some(1), calls: vec![call()] }),
     ]
 }
 
@@ -89,11 +89,11 @@ fn a_reply_is_told_part_by_part_and_what_follows_itself_is_merged() {
 }
 
 #[test]
-fn of_one_events_frames_only_the_last_has_the_cursor() {
+fn each_mark_has_a_cursor_of_its_own() {
     let ids: Vec<_> = sent(&render(Dialect::V1, &reply())).into_iter().map(|sent| sent.id.map(|id| id.to_string())).collect();
     let ids: Vec<_> = ids.iter().map(Option::as_deref).collect();
-    let expected =
-        [None, Some("4.1.1"), Some("4.1.3"), Some("4.1.4"), Some("4.1.9"), Some("4.1.10"), Some("4.1.15"), None, None, None, Some("5")];
+    let expected = [1, 2, 4, 5, 11, 12, 19, 20, 21, 22, 23].map(|told| Some(format!("4.1.{told}")));
+    let expected: Vec<_> = expected.iter().map(Option::as_deref).collect();
     assert_eq!(ids, expected);
 }
 

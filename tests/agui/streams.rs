@@ -86,9 +86,10 @@ proptest! {
             let ids: Vec<_> = sent(&whole).into_iter().map(|sent| sent.id).collect();
             prop_assert!(ids.iter().flatten().collect::<Vec<_>>().is_sorted_by(|one, next| one < next));
             for (read, id) in ids.iter().enumerate().filter(|(_, id)| id.is_some()) {
-                let before = Frames { sse: whole.sse.clone(), json: whole.json[..=read].to_vec() };
-                let from = conversation.events.iter().rposition(|event| event.cursor == *id).unwrap() + 1;
-                let rest = render(dialect, &conversation.events[from..]);
+                let before = Frames { sse: whole.sse.clone(), events: whole.events[..=read].to_vec() };
+                let had = |event: &Event| event.cursor.is_some_and(|cursor| Some(cursor) <= *id);
+                let from = conversation.events.iter().rposition(had).map_or(0, |last| last + 1);
+                let rest = render(dialect, &conversation.events[from..]).after(id.unwrap());
                 let texts: Vec<Value> = before.texts().map(|text| serde_json::from_slice(&text).unwrap()).chain(events(&rest)).collect();
                 let texts = [events(&started(dialect)), texts, events(&finished(dialect))].concat();
                 let client = Client::read(&texts).map_err(TestCaseError::fail)?;

@@ -7,6 +7,7 @@ use super::Limits;
 use super::reading::{Fields, Id, Reading, clip};
 use super::run::{self, RunInput};
 use crate::ids::TurnId;
+use crate::protocol::native::frame::Kind;
 use crate::protocol::{Code, Refusal};
 
 const ALLOWED: &str = "none or `INIT` (a RunAgentInput), `abort`, `ping`";
@@ -38,8 +39,9 @@ impl Frame {
             None | Some("INIT") => read.map(|read| Self::Run(Box::new(read.run))),
             Some("abort") => Ok(Self::Abort { run_id: kind.run_id }),
             Some("ping") => Ok(Self::Ping),
-            Some(later @ ("subscribe" | "input" | "head" | "cancel")) => {
-                Err(Refusal::new(Code::NotAvailable, format!("frames of type `{later}` aren't available yet; allowed: {ALLOWED}")))
+            Some(shared) if Kind::named(shared).is_some() => {
+                let what = format!("frames of type `{shared}` need the subprotocol ag-ui.ws.v1; allowed: {ALLOWED}");
+                Err(Refusal::new(Code::NotAvailable, what).with("at", "type"))
             }
             Some(other) => {
                 Err(Refusal::new(Code::BadRequest, format!("`{}` is no type of frame; allowed: {ALLOWED}", clip(other))).with("at", "type"))
@@ -49,13 +51,14 @@ impl Frame {
 }
 
 #[derive(Default)]
-struct KindRead {
-    kind: Option<String>,
-    run_id: Option<TurnId>,
+pub(super) struct KindRead {
+    pub(super) kind: Option<String>,
+    pub(super) run_id: Option<TurnId>,
 }
 
+/// Only what a frame is, and which run it names.
 #[derive(Default)]
-struct KindFields(KindRead);
+pub(super) struct KindFields(KindRead);
 
 impl<'de> Fields<'de> for KindFields {
     type Value = KindRead;

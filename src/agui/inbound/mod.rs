@@ -6,11 +6,13 @@ mod frame;
 mod message;
 mod part;
 mod run;
+mod shared;
 mod tool;
 
 pub use forwarded::Forwarded;
 pub use frame::Frame;
 pub use run::RunInput;
+pub use shared::{SharedFrame, SharedRefused};
 
 pub use crate::protocol::Limits;
 

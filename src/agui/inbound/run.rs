@@ -102,7 +102,11 @@ impl<'de> Fields<'de> for RunFields<'de> {
                 self.messages = reading.maybe(map, "messages", list)?;
             }
             "tools" => {
-                let list = List { reading, each: Object::<ToolFields>::new(reading), max: None };
+                let list = List {
+                    reading,
+                    each: Object::<ToolFields>::new(reading),
+                    max: Some((reading.limits.tools_max, Code::ContentTooLarge)),
+                };
                 self.tools = reading.maybe(map, "tools", list)?;
             }
             "context" => self.context = reading.json(map, "context")?,
@@ -132,6 +136,7 @@ impl<'de> Fields<'de> for RunFields<'de> {
             None => Forwarded::default(),
         };
         let client = Client { tools: self.tools, context, state: self.state, forwarded_props: self.forwarded_props };
+        reading.expect_client(&client)?;
         let dialect = Dialect::of_version(self.version.as_ref().map(|version| &*version.0));
         let kind = self.kind.map(kind_text);
         Ok(Read { kind, run: RunInput { thread_id, run_id, dialect, messages, client, headwater } })

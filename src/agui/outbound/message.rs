@@ -85,7 +85,9 @@ fn reasoning<'a>(id: &'a str, message: &'a Message) -> impl Iterator<Item = Show
         (Some(Said::Parts(parts)), Role::Assistant) => parts.as_slice(),
         (Some(_) | None, _) => &[],
     };
-    parts.iter().filter(|part| part.kind == PartKind::Reasoning).zip(1..).map(move |(part, index)| {
+    // One without text was never streamed.
+    let parts = parts.iter().filter(|part| part.kind == PartKind::Reasoning && part.text.is_some());
+    parts.zip(1..).map(move |(part, index)| {
         let text = Cow::Borrowed(part.text.as_deref().unwrap_or_default());
         Shown::new(ReasoningId { reply_id: id, index }, Role::Reasoning, Some(Content::Text(text)))
     })

@@ -2,10 +2,12 @@
 //! (a run's start and end, snapshots for one who joins) are functions of their own. Hides what no UI may see. Without state, so
 //! batches may be cut anywhere. May not know who reads.
 
+mod hydration;
 mod message;
 mod run;
 mod translate;
 
+pub use hydration::ui_messages;
 pub(super) use message::{Content, Messages};
-pub use run::{Outcome, custom, run_error, run_finished, run_started, snapshot};
+pub use run::{Outcome, custom, run_error, run_finished, run_finished_at, run_started, run_started_with, snapshot};
 pub use translate::render;

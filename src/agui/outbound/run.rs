@@ -1,14 +1,17 @@
 //! What is told to one reader: the start and end of its run, custom events, and the conversation when it joins. May not know
 //! sessions.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
+use super::message::Messages;
 use super::translate;
 use crate::agui::Dialect;
 use crate::agui::encode::Writer;
-use crate::agui::event::{AguiEvent, AguiOutcome, Custom, TokenUsage};
+use crate::agui::event::{AguiEvent, AguiOutcome, Brought, Custom, TokenUsage};
 use crate::ids::{Millis, SessionId, ToolCallId, TurnId};
-use crate::protocol::{Code, Cursor, Frames, Snapshot, Usage};
+use crate::protocol::{Code, Cursor, Frames, Message, Snapshot, Usage};
 
 /// The version that is spoken.
 const PROTOCOL_VERSION: &str = "1.0";
@@ -29,22 +32,51 @@ pub enum Outcome<'a> {
 
 /// `RUN_STARTED`: the first event of a stream.
 pub fn run_started(dialect: Dialect, thread: &SessionId, run: &TurnId, at: Millis) -> Frames {
+    run_started_with(dialect, thread, run, &[], at, None)
+}
+
+/// `RUN_STARTED` of a run that others asked for: with the messages that it brought, each with its id.
+pub fn run_started_with(
+    dialect: Dialect,
+    thread: &SessionId,
+    run: &TurnId,
+    brought: &[Arc<Message>],
+    at: Millis,
+    cursor: Option<Cursor>,
+) -> Frames {
     let protocol_version = match dialect {
         Dialect::V1 => Some(PROTOCOL_VERSION),
         Dialect::Legacy => None,
     };
-    one(&AguiEvent::RunStarted { thread_id: thread.as_str(), run_id: run.as_str(), protocol_version }, None, Some(at))
+    let (thread_id, run_id) = (thread.as_str(), run.as_str());
+    let snapshot = Snapshot { messages: brought.to_vec(), state: None, writing: None };
+    let messages = Messages { dialect, snapshot: &snapshot };
+    let input = (!brought.is_empty()).then_some(Brought { thread_id, run_id, messages, tools: [], context: [] });
+    one(&AguiEvent::RunStarted { thread_id, run_id, protocol_version, input }, cursor, Some(at))
 }
 
 /// `RUN_FINISHED`: nothing may follow it. `usage` is that of each of the run's calls.
 pub fn run_finished(dialect: Dialect, thread: &SessionId, run: &TurnId, outcome: Outcome<'_>, usage: &[Usage], at: Millis) -> Frames {
+    run_finished_at(dialect, thread, run, outcome, usage, at, None)
+}
+
+/// `RUN_FINISHED`, and where a reader that got it goes on.
+pub fn run_finished_at(
+    dialect: Dialect,
+    thread: &SessionId,
+    run: &TurnId,
+    outcome: Outcome<'_>,
+    usage: &[Usage],
+    at: Millis,
+    cursor: Option<Cursor>,
+) -> Frames {
     let outcome = match (outcome, dialect) {
         (Outcome::Cancelled, Dialect::V1) => Some(AguiOutcome::Cancelled),
         (Outcome::Waiting(calls), Dialect::V1) => Some(AguiOutcome::Success { pending_tool_call_ids: calls }),
         (Outcome::Cancelled | Outcome::Waiting(_), Dialect::Legacy) | (Outcome::Success, Dialect::V1 | Dialect::Legacy) => None,
     };
     let usage = by_model(usage);
-    one(&AguiEvent::RunFinished { thread_id: thread.as_str(), run_id: run.as_str(), outcome, usage: &usage }, None, Some(at))
+    one(&AguiEvent::RunFinished { thread_id: thread.as_str(), run_id: run.as_str(), outcome, usage: &usage }, cursor, Some(at))
 }
 
 /// `RUN_ERROR`: nothing may follow it.
@@ -69,17 +101,18 @@ fn one(event: &impl Serialize, cursor: Option<Cursor>, at: Option<Millis>) -> Fr
     writer.finish()
 }
 
-/// One entry a model.
+/// One entry a provider's model.
 fn by_model(calls: &[Usage]) -> Vec<TokenUsage> {
     let mut sums: Vec<Usage> = Vec::new();
     for call in calls {
-        match sums.iter_mut().find(|sum| sum.model == call.model) {
+        match sums.iter_mut().find(|sum| (&sum.provider, &sum.model) == (&call.provider, &call.model)) {
             None => sums.push(call.clone()),
             Some(sum) => {
                 sum.input_tokens = add(sum.input_tokens, call.input_tokens);
                 sum.output_tokens = add(sum.output_tokens, call.output_tokens);
                 sum.reasoning_tokens = add(sum.reasoning_tokens, call.reasoning_tokens);
                 sum.cached_input_tokens = add(sum.cached_input_tokens, call.cached_input_tokens);
+                sum.cache_write_input_tokens = add(sum.cache_write_input_tokens, call.cache_write_input_tokens);
             }
         }
     }
@@ -93,12 +126,14 @@ fn token_usage(usage: Usage) -> TokenUsage {
         (Some(_) | None, Some(_) | None) => None,
     };
     TokenUsage {
+        provider: usage.provider,
         model: usage.model,
         input_tokens: exact(usage.input_tokens),
         output_tokens: exact(usage.output_tokens),
         total_tokens: exact(total_tokens),
         reasoning_tokens: exact(usage.reasoning_tokens),
         cached_input_tokens: exact(usage.cached_input_tokens),
+        cache_write_input_tokens: exact(usage.cache_write_input_tokens),
     }
 }
 

@@ -57,6 +57,14 @@ impl<'a> Pieces<'a> {
         }
     }
 
+    /// Of marks that are told together each has a place of its own.
+    fn marks(&mut self, first: usize, cursor: Option<Cursor>) {
+        let Some(Cursor { seq, within: Some((attempt, told)) }) = cursor else { return self.cursor(first, cursor) };
+        for (after, piece) in (0..).zip(self.list[first..].iter_mut().rev()) {
+            piece.cursor = Some(Cursor { seq, within: Some((attempt, told.saturating_sub(after))) });
+        }
+    }
+
     fn push(&mut self, event: AguiEvent<'a>) {
         self.list.push(Piece { event, cursor: None, at: self.at });
     }
@@ -64,14 +72,17 @@ impl<'a> Pieces<'a> {
     fn event(&mut self, event: &'a Event) {
         self.at = Some(event.at);
         let first = self.list.len();
-        let told = match &event.body {
-            EventBody::Live(live) if self.merge(live) => first - 1,
+        match &event.body {
+            EventBody::Live(live) if self.merge(live) => self.cursor(first - 1, event.cursor),
+            body @ EventBody::Live(_) => {
+                self.body(body);
+                self.marks(first, event.cursor);
+            }
             body => {
                 self.body(body);
-                first
+                self.cursor(first, event.cursor);
             }
-        };
-        self.cursor(told, event.cursor);
+        }
     }
 
     /// Adds to the last piece, when this goes on with it.

@@ -6,8 +6,8 @@ use crate::ids::{NodeId, SessionId};
 use crate::protocol::reading::{self, Fields, Id, Limits, Reading};
 use crate::protocol::{Code, ForkInput, HeadMove, HeadTo, Refusal, SessionUpdate};
 
-/// The longest title, in bytes.
-pub const TITLE_BYTES_MAX: usize = 1024;
+/// The longest title that any configuration allows, in bytes.
+pub const TITLE_BYTES_MAX: usize = 64 << 10;
 
 /// `{node_id, label?}`, `{to_label, label?}` or `{label}`.
 pub fn head_move(body: &[u8], limits: &Limits) -> Result<HeadMove, Refusal> {
@@ -92,8 +92,9 @@ impl<'de> Fields<'de> for UpdateFields {
             return Err(reading.refuse(Code::BadRequest, "nothing is to change; say title (null: none any more) or archived"));
         }
         let length = title.iter().flatten().map(String::len).next().unwrap_or(0);
-        if length > TITLE_BYTES_MAX {
-            let what = format_args!("{length} bytes are more than the {TITLE_BYTES_MAX} that a title may have");
+        let max = reading.limits.title_bytes_max;
+        if length > max {
+            let what = format_args!("{length} bytes are more than the {max} that a title may have");
             return Err(reading.refuse_field("title", Code::BadRequest, what));
         }
         Ok(self.0)

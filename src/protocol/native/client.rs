@@ -17,7 +17,11 @@ impl<'de> Fields<'de> for ClientFields {
     fn field<A: MapAccess<'de>>(&mut self, reading: &Reading<'_>, name: &str, map: &mut A) -> Result<bool, A::Error> {
         match name {
             "tools" => {
-                let list = List { reading, each: Object::<ToolFields>::new(reading), max: None };
+                let list = List {
+                    reading,
+                    each: Object::<ToolFields>::new(reading),
+                    max: Some((reading.limits.tools_max, Code::ContentTooLarge)),
+                };
                 self.0.tools = reading.maybe(map, "tools", list)?;
             }
             "context" => self.0.context = reading.json(map, "context")?,
@@ -32,6 +36,7 @@ impl<'de> Fields<'de> for ClientFields {
         if self.0.context.as_ref().is_some_and(|context| !context.get().starts_with('[')) {
             return Err(reading.refuse_field("context", Code::BadRequest, "a list is expected"));
         }
+        reading.expect_client(&self.0)?;
         Ok(self.0)
     }
 }

@@ -3,6 +3,7 @@
 
 mod bodies;
 mod client;
+pub(crate) mod frame;
 mod input;
 mod message;
 mod part;
@@ -10,4 +11,5 @@ mod part;
 mod tests;
 
 pub use bodies::{TITLE_BYTES_MAX, fork, head_move, update};
+pub use frame::{Ask, FrameRefused, SocketFrame};
 pub use input::{Asked, NativeBody, NativeInput, Submission};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::protocol::{Code, Content, HeadMove, HeadTo, InputBody, Limits, OnBusy, Refusal, Role, SameIdEdit, ViewOptions};
 
-const LIMITS: Limits = Limits { view_messages_max: 3, content_bytes_max: 60 };
+const LIMITS: Limits = Limits { view_messages_max: 3, content_bytes_max: 60, ..Limits::DEFAULT };
 
 fn read(body: &str) -> NativeInput {
     NativeInput::decode(body.as_bytes(), &LIMITS).unwrap_or_else(|refusal| panic!("{body}: {refusal}"))
@@ -267,7 +267,7 @@ fn a_session_changes_in_what_is_said() {
     expect(&read("{}").unwrap_err(), Code::BadRequest, "", "nothing is to change");
     expect(&read(r#"{"archived": null}"#).unwrap_err(), Code::BadRequest, "archived", "boolean");
     expect(&read(r#"{"name": "a"}"#).unwrap_err(), Code::BadRequest, "name", "allowed: title, archived");
-    let long = format!(r#"{{"title": "{}"}}"#, "x".repeat(TITLE_BYTES_MAX + 1));
+    let long = format!(r#"{{"title": "{}"}}"#, "x".repeat(LIMITS.title_bytes_max + 1));
     expect(&read(&long).unwrap_err(), Code::BadRequest, "title", "1025 bytes");
 }
 
