@@ -33,6 +33,8 @@ pub struct Audience {
     hold: Arc<Hold>,
     readers_max: usize,
     batches_max: usize,
+    bytes_max: usize,
+    admitted: usize,
 }
 
 /// A reader of one turn.
@@ -65,6 +67,8 @@ impl Audience {
             hold: Arc::default(),
             readers_max: limits.readers_max.get(),
             batches_max: limits.reader_batches_max.get(),
+            bytes_max: limits.reader_bytes_max.get(),
+            admitted: 0,
         }
     }
 
@@ -109,9 +113,14 @@ impl Audience {
 
     fn add(&mut self, turn: TurnId, waits: bool) -> Result<Reader, Refusal> {
         self.must_have_room()?;
-        let (sink, reader) = bus::channel(self.batches_max);
+        let (sink, reader) = self.channel();
         self.turns.push(TurnSink { turn, waits, sink });
         Ok(reader)
+    }
+
+    fn channel(&mut self) -> (Sink, Reader) {
+        self.admitted = self.admitted.wrapping_add(1);
+        bus::numbered(self.batches_max, self.bytes_max, self.admitted)
     }
 
     /// Somebody begins to read everything.
@@ -126,7 +135,7 @@ impl Audience {
             return None;
         }
         self.whole.retain(|sink| !sink.is_closed());
-        let (sink, reader) = bus::channel(self.batches_max);
+        let (sink, reader) = self.channel();
         self.whole.push(sink);
         Some(reader)
     }

@@ -7,11 +7,12 @@ use tokio::sync::oneshot;
 
 use super::audience::Hold;
 use super::events::{Follow, Followed};
+use super::runs::Place;
 use super::transfer::Carried;
-use super::{Joined, Submitted};
+use super::{Active, Joined, Submitted};
 use crate::engine::Submit;
 use crate::ids::{NodeId, TurnId};
-use crate::protocol::{Cursor, Forked, HeadAnswer, HeadMove, Imported, Refusal, SessionPage, SessionUpdate, TreePage, TreeQuery};
+use crate::protocol::{Cursor, Forked, HeadAnswer, HeadMove, Imported, Refusal, SessionPage, SessionUpdate, Snapshot, TreePage, TreeQuery};
 
 /// Where an answer goes.
 pub type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -38,6 +39,12 @@ pub enum Command {
     Events(Option<Cursor>, Answer<(Cursor, Arc<Hold>)>),
     /// What comes after a place in its events.
     Follow(Follow, Answer<Followed>),
+    /// Where a run is.
+    Run(TurnId, Answer<Place>),
+    /// The conversation as it reads at a node, or at nothing.
+    ReadAt(Option<NodeId>, Answer<Arc<Snapshot>>),
+    /// The conversation without the reply in the making, and the run that makes one.
+    Hydrate(Answer<Active>),
     /// The log of a fork at a node, or at the head.
     Carry(Option<NodeId>, Answer<Carried>),
     /// Begin as a fork.
@@ -48,6 +55,8 @@ pub enum Command {
     Erase(Answer<()>),
     /// Only be there: outstanding work goes on.
     Open(Answer<()>),
+    /// Another session needs the room: leave memory, unless something goes on.
+    MakeRoom,
     /// The process stops.
     Stop,
 }
@@ -64,11 +73,14 @@ impl Command {
             Self::Tree(_, answer) => refuse(answer, refusal),
             Self::Events(_, answer) => refuse(answer, refusal),
             Self::Follow(_, answer) => refuse(answer, refusal),
+            Self::Run(_, answer) => refuse(answer, refusal),
+            Self::ReadAt(_, answer) => refuse(answer, refusal),
+            Self::Hydrate(answer) => refuse(answer, refusal),
             Self::Carry(_, answer) => refuse(answer, refusal),
             Self::Fork(_, answer) => refuse(answer, refusal),
             Self::Import(_, answer) => refuse(answer, refusal),
             Self::Open(answer) | Self::Erase(answer) => refuse(answer, refusal),
-            Self::Stop => {}
+            Self::Stop | Self::MakeRoom => {}
         }
     }
 }

@@ -10,8 +10,6 @@ use crate::ids::SessionKey;
 use crate::protocol::{Code, Refusal};
 use crate::store::{self, Store, Tombstone};
 
-/// How long no new log may begin.
-const TOMBSTONE: Duration = Duration::from_hours(24);
 /// How often an erasure whose outcome is unknown is tried again.
 const RETRIES: u32 = 3;
 /// The pause between.
@@ -24,7 +22,7 @@ impl Task {
             reply(answer, Err(refusal));
             return Ok(());
         }
-        let erased = erase(&*self.log.store(), &self.log.key).await;
+        let erased = erase(&*self.log.store(), &self.log.key, self.tombstone()).await;
         if erased.is_ok() {
             // Its call is nobody's any more.
             self.running = None;
@@ -36,9 +34,9 @@ impl Task {
 }
 
 /// Erases a session's log, whatever is in it.
-pub async fn erase(store: &dyn Store, key: &SessionKey) -> Result<(), Refusal> {
+pub async fn erase(store: &dyn Store, key: &SessionKey, tombstone: Duration) -> Result<(), Refusal> {
     let at = clock::now();
-    let lasting = u64::try_from(TOMBSTONE.as_millis()).unwrap_or(u64::MAX);
+    let lasting = u64::try_from(tombstone.as_millis()).unwrap_or(u64::MAX);
     let tombstone = Tombstone { at, until: at.saturating_add(lasting) };
     let mut tries = 0;
     loop {

@@ -81,26 +81,59 @@ impl EventStream {
     /// readers. Nothing is lost when the wait is given up.
     pub async fn next(&mut self) -> Result<Arc<Batch>, StreamEnd> {
         loop {
-            let batch = match &mut self.from {
-                From::Task => Arc::new(Batch::new(self.ask().await?)),
-                From::Log => Arc::new(Batch::new(self.read().await?)),
-                From::Live(reader) => match reader.next().await {
-                    Ok(batch) => batch,
-                    Err(ReadEnd::Slow) => {
-                        self.from = From::Task;
-                        continue;
-                    }
-                    Err(ReadEnd::Closed) => return Err(self.hold.end().unwrap_or(StreamEnd::Closed)),
-                    Err(ReadEnd::Failed(code)) => return Err(StreamEnd::Failed(code)),
-                },
-            };
-            if let Some(cursor) = batch.events.iter().rev().find_map(|event| event.cursor) {
-                self.at = cursor;
-            }
+            let batch = self.step().await?;
             if !batch.events.is_empty() {
                 return Ok(batch);
             }
         }
+    }
+
+    /// One step further; maybe there is nothing to tell. Nothing is lost when the wait is given up.
+    pub(super) async fn step(&mut self) -> Result<Arc<Batch>, StreamEnd> {
+        let batch = match &mut self.from {
+            From::Task => Arc::new(Batch::new(self.ask().await?)),
+            From::Log => Arc::new(Batch::new(self.read().await?)),
+            From::Live(reader) => match reader.next().await {
+                Ok(batch) => batch,
+                Err(ReadEnd::Slow) => {
+                    self.from = From::Task;
+                    return Ok(Arc::new(Batch::new(Vec::new())));
+                }
+                Err(ReadEnd::Closed) => return Err(self.hold.end().unwrap_or(StreamEnd::Closed)),
+                Err(ReadEnd::Failed(code)) => return Err(StreamEnd::Failed(code)),
+            },
+        };
+        self.pass_to(&batch);
+        Ok(batch)
+    }
+
+    /// What happened and is here already.
+    pub(super) fn try_step(&mut self) -> Option<Arc<Batch>> {
+        let From::Live(reader) = &mut self.from else { return None };
+        let batch = reader.try_next()?;
+        self.pass_to(&batch);
+        Some(batch)
+    }
+
+    /// Whether the log holds more that comes next.
+    pub(super) fn is_behind(&self) -> bool {
+        matches!(self.from, From::Log)
+    }
+
+    /// Whether what comes next is what happens, not what the log holds.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.from, From::Live(_))
+    }
+
+    fn pass_to(&mut self, batch: &Batch) {
+        if let Some(cursor) = batch.events.iter().rev().find_map(|event| event.cursor) {
+            self.at = cursor;
+        }
+    }
+
+    /// What was told: the place from which it goes on.
+    pub fn cursor(&self) -> Cursor {
+        self.at
     }
 
     fn must_go_on(&self) -> Result<(), StreamEnd> {

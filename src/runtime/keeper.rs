@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::masked;
 use crate::engine::{Session, snapshot};
 use crate::ids::SessionKey;
+use crate::meters::names;
 use crate::store::{Position, Save, Snapshot, Store};
 
 /// So many records after the last snapshot, a turn's end brings another.
@@ -44,6 +46,12 @@ impl Keeper {
         let (store, key) = (store.clone(), key.clone());
         tokio::spawn(async move {
             let kept = store.save(&key, Save { at: end, onto, sheets }).await;
+            let outcome = match &kept {
+                Ok(true) => "kept",
+                Ok(false) => "refused",
+                Err(_) => "failed",
+            };
+            metrics::counter!(names::SNAPSHOTS, "outcome" => outcome).increment(1);
             let kept = kept.unwrap_or_else(|error| {
                 let source = std::error::Error::source(&error).map(tracing::field::display);
                 tracing::warn!(session.id = %key, error = %error, source, "a snapshot isn't kept");
@@ -80,5 +88,5 @@ pub fn restore(snapshot: Snapshot, key: &SessionKey) -> Option<(Session, Positio
 
 /// Tells that a snapshot isn't used.
 pub fn of_no_use(key: &SessionKey, why: &dyn std::fmt::Display) {
-    tracing::warn!(session.id = %key, why = %why, "the session's snapshot is of no use; the whole log is folded");
+    tracing::warn!(session.id = %key, why = masked::fault(&why.to_string()), "the session's snapshot is of no use; the whole log is folded");
 }

@@ -4,9 +4,11 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::log;
+use super::told::told;
 use crate::clock;
+use crate::engine::Record;
 use crate::ids::{SessionId, SessionKey, Tenant};
-use crate::protocol::{Code, Json, RecordLine, RecordsPage, Refusal, SessionListed, SessionsPage};
+use crate::protocol::{Code, Cursor, Event, Json, RecordLine, RecordsPage, Refusal, SessionListed, SessionsPage};
 use crate::store::{Listed, Store};
 
 /// A page of a tenant's sessions.
@@ -34,6 +36,30 @@ pub async fn sessions(
         updated_at: header.updated,
     };
     Ok(SessionsPage { sessions: listed.into_iter().map(session).collect(), next })
+}
+
+/// What readers are told of the `limit` records that end with the one at `until`. Like all of a log, it was written whole.
+pub async fn told_until(store: &dyn Store, key: &SessionKey, until: u64, limit: u64) -> Result<Vec<Event>, Refusal> {
+    let first = until.saturating_sub(limit.saturating_sub(1)).max(1);
+    let count = usize::try_from(until.saturating_add(1).saturating_sub(first)).unwrap_or(usize::MAX);
+    let mut events = Vec::new();
+    let mut seq = first;
+    while seq <= until {
+        let portion = PORTION.min(count).min(usize::try_from(until + 1 - seq).unwrap_or(PORTION));
+        let read = store.read(key, seq, portion).await.map_err(|error| log::refusal(key, &error))?;
+        if read.is_empty() {
+            break;
+        }
+        for bytes in &read {
+            let record = Record::decode(bytes).map_err(|error| {
+                tracing::error!(session.id = %key, seq, %error, "a record can't be decoded");
+                Refusal::new(Code::SessionCorrupt, format!("record {seq} of the session is damaged; restore it from a backup"))
+            })?;
+            events.extend(told(&record).map(|body| Event { cursor: Some(Cursor::after(seq)), at: record.at, body }));
+            seq += 1;
+        }
+    }
+    Ok(events)
 }
 
 /// So many records are read at once.

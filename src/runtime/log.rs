@@ -1,31 +1,25 @@
 //! A session and its log: folded when it is opened, from its snapshot where there is one; appended to before anyone is told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::keeper::{self, Keeper};
+use super::masked;
+use super::pages::{PAGE, Page, Pages, Unfolded};
 use crate::clock;
 use crate::engine::record::Body;
 use crate::engine::{self, Ix, Record, Session};
 use crate::ids::SessionKey;
+use crate::meters::names;
 use crate::protocol::{Code, Refusal};
 use crate::store::{self, Append, Header, Outcome, Position, Store};
 
-/// Records read at once.
-const PAGE: usize = 1000;
 /// How often an append whose outcome is unknown is tried again.
 const RETRIES: u32 = 3;
 /// The pause between.
-const RETRY_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
-
-/// Why a log wasn't folded.
-enum Unfolded {
-    /// It can't be read.
-    Unread(Refusal),
-    /// It doesn't make a session.
-    Misfit(String),
-}
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// A session with its log.
 pub struct Log {
@@ -75,24 +69,22 @@ impl Log {
 
     /// Folds the rest of the log, which ends at `end`.
     async fn fold_to(&mut self, end: Position) -> Result<(), Unfolded> {
-        let (store, key) = (self.store.clone(), self.key.clone());
-        let page = |from: u64| {
-            let limit = usize::try_from((end.seq + 1).saturating_sub(from)).unwrap_or(PAGE).min(PAGE);
-            let (store, key) = (store.clone(), key.clone());
-            tokio::spawn(async move { if limit == 0 { Ok(Vec::new()) } else { store.read(&key, from, limit).await } })
-        };
-        let mut next = page(self.end.seq + 1);
-        loop {
-            let read = next.await.map_err(|_| Unfolded::Unread(Refusal::new(Code::Internal, "reading the log was broken off")))?;
-            let read = read.map_err(|error| Unfolded::Unread(refusal(&key, &error)))?;
-            if read.is_empty() {
-                break;
+        let rest = end.seq.saturating_sub(self.end.seq);
+        let pages = Pages { store: self.store.clone(), key: self.key.clone(), after: self.end, end: end.seq };
+        if rest <= PAGE as u64 {
+            if rest > 0 {
+                self.fold(pages.first().await?)?;
             }
-            // The next ones are read while these are folded.
-            next = page(self.end.seq + read.len() as u64 + 1);
-            tokio::task::yield_now().await;
-            for bytes in &read {
-                self.fold(bytes).map_err(Unfolded::Misfit)?;
+        } else {
+            let mut pages = pages.ahead();
+            while self.end.seq < end.seq {
+                let broken = || Unfolded::Unread(Refusal::new(Code::Internal, "reading the log was broken off"));
+                let page = pages.recv().await.ok_or_else(broken)??;
+                if page.records.is_empty() {
+                    break;
+                }
+                self.fold(page)?;
+                tokio::task::yield_now().await;
             }
         }
         if end == self.end {
@@ -102,10 +94,11 @@ impl Log {
         Err(Unfolded::Misfit(text))
     }
 
-    fn fold(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let record = Record::decode(bytes).map_err(|error| format!("record {}: {error}", self.end.seq + 1))?;
-        self.session.evolve(record).map_err(|error| error.to_string())?;
-        self.end = self.end.then(bytes);
+    fn fold(&mut self, page: Page) -> Result<(), Unfolded> {
+        for record in page.records {
+            self.session.evolve(record).map_err(|error| Unfolded::Misfit(error.to_string()))?;
+        }
+        self.end = page.end;
         Ok(())
     }
 
@@ -132,10 +125,11 @@ impl Log {
     }
 
     /// Makes an append durable. An error leaves the fold ahead of the log: this `Log` must be given up.
-    pub async fn append(store: Arc<dyn Store>, key: SessionKey, append: Append) -> Result<(), Refusal> {
+    pub async fn append(store: Arc<dyn Store>, key: SessionKey, append: Append, within: Duration) -> Result<(), Refusal> {
         let mut tries = 0;
         loop {
-            match store.append(&key, append.clone()).await {
+            let answered = counted(timed(store.append(&key, append.clone()), &key, within)).await;
+            match answered {
                 Ok(Outcome::Appended | Outcome::Duplicate) => return Ok(()),
                 Ok(Outcome::Conflict(end)) => {
                     tracing::error!(session.id = %key, expected = append.expected.seq, found = end.seq, "another writer was faster");
@@ -196,13 +190,61 @@ impl Log {
     }
 
     fn corrupt(&self, why: &str) -> Refusal {
-        tracing::error!(session.id = %self.key, why, "the session's log is damaged");
+        tracing::error!(session.id = %self.key, why = masked::fault(why), "the session's log is damaged");
         let text = format!("the log of session {} is damaged: {why}. Nothing was changed; restore it from a backup", self.key.session);
         Refusal::new(Code::SessionCorrupt, text)
     }
 
     fn refusal(&self, error: &store::Error) -> Refusal {
         refusal(&self.key, error)
+    }
+}
+
+/// An append that must be answered in time: whether it is carried out later isn't known.
+async fn timed(
+    append: impl Future<Output = Result<Outcome, store::Error>>,
+    key: &SessionKey,
+    within: Duration,
+) -> Result<Outcome, store::Error> {
+    tokio::time::timeout(within, append).await.unwrap_or_else(|elapsed| {
+        Err(store::Error::Unavailable { doing: format!("appending to session {key} for {} s", within.as_secs()), source: elapsed.into() })
+    })
+}
+
+/// Counts an append.
+async fn counted(append: impl Future<Output = Result<Outcome, store::Error>>) -> Result<Outcome, store::Error> {
+    let started = clock::instant();
+    let running = InFlight::begin();
+    let answered = append.await;
+    drop(running);
+    let outcome = match &answered {
+        Ok(Outcome::Appended) => "appended",
+        Ok(Outcome::Duplicate) => "duplicate",
+        Ok(Outcome::Conflict(_)) => "conflict",
+        Ok(Outcome::Erased { .. }) => "erased",
+        Err(store::Error::Full { .. }) => "full",
+        Err(store::Error::Unavailable { .. } | store::Error::Corrupt { .. } | store::Error::Invalid { .. } | store::Error::Open(_)) => {
+            "failed"
+        }
+    };
+    metrics::histogram!(names::APPEND_SECONDS).record(clock::instant().duration_since(started).as_secs_f64());
+    metrics::counter!(names::APPENDS, "outcome" => outcome).increment(1);
+    answered
+}
+
+/// An append that waits for its answer, also when nobody waits for it any more.
+struct InFlight;
+
+impl InFlight {
+    fn begin() -> Self {
+        metrics::gauge!(names::APPENDS_RUNNING).increment(1.0);
+        Self
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        metrics::gauge!(names::APPENDS_RUNNING).decrement(1.0);
     }
 }
 

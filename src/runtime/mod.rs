@@ -4,19 +4,29 @@
 mod agent;
 mod answers;
 mod audience;
+mod backlog;
 mod bus;
 mod command;
+mod counts;
 mod erase;
 mod events;
 mod keeper;
 mod limits;
+mod linear;
 mod lists;
 mod log;
+mod masked;
+mod pace;
+mod pages;
 mod pieces;
 mod reply;
+mod run_events;
 mod running;
+mod runs;
+mod session_events;
 mod session_task;
 mod shared;
+mod slots;
 mod submits;
 #[cfg(test)]
 mod tests;
@@ -28,6 +38,10 @@ pub use agent::{AgentOptions, OnDisconnect};
 pub use bus::{Batch, DIALECTS, ReadEnd, Reader, Sink, channel};
 pub use events::{EventStream, StreamEnd};
 pub use limits::Limits;
+pub use pace::Pace;
+pub use run_events::{RunEvents, Told};
+pub use runs::{Active, Resumed, Run};
+pub use session_events::SessionEvents;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,11 +55,11 @@ use bytes::Bytes;
 
 use crate::ids::{AgentId, SessionId, SessionKey, Tenant, ToolCallId, TurnId};
 use crate::protocol::{
-    Accepted, Code, Cursor, ForkInput, Forked, HeadAnswer, HeadMove, Imported, Input, RecordsPage, Refusal, Running, SessionPage,
+    Accepted, Code, Cursor, Event, ForkInput, Forked, HeadAnswer, HeadMove, Imported, Input, RecordsPage, Refusal, Running, SessionPage,
     SessionUpdate, SessionsPage, Snapshot, TreePage, TreeQuery,
 };
 use crate::provider;
-use crate::store::Store;
+use crate::store::{self, Store};
 
 /// How long sessions may take to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
@@ -231,6 +245,19 @@ impl Runtime {
         Ok(EventStream::new(self.0.clone(), key.clone(), at, hold))
     }
 
+    /// A session's events after `after`, in which replies of the past are told piece by piece. A call that runs there began with the
+    /// record `call`.
+    pub async fn session_events(&self, key: &SessionKey, after: Cursor, call: Option<u64>) -> Result<SessionEvents, Refusal> {
+        let (at, hold) = self.0.ask(key, |answer| Command::Events(Some(after), answer)).await??;
+        let from = call.map_or(at, |call| Cursor::after(call.saturating_sub(1)).min(at));
+        Ok(SessionEvents::new(EventStream::new(self.0.clone(), key.clone(), from, hold), at))
+    }
+
+    /// What readers are told of the `limit` records that end with the one at `until`, in order: what led to a place.
+    pub async fn told_until(&self, key: &SessionKey, until: u64, limit: u64) -> Result<Vec<Event>, Refusal> {
+        lists::told_until(&*self.0.store, key, until, limit).await
+    }
+
     /// Whether requests can be served: the store answers and the runtime isn't draining.
     pub async fn ready(&self) -> Result<(), Refusal> {
         if self.0.is_draining() {
@@ -239,7 +266,12 @@ impl Runtime {
         self.0.store.ready().await.map_err(|error| {
             // The log has the whole; it may name places that are nobody's business.
             tracing::warn!(error = %error, source = std::error::Error::source(&error).map(tracing::field::display), "the store isn't ready");
-            Refusal::new(Code::StoreUnavailable, "the store doesn't answer")
+            match error {
+                store::Error::Full { .. } => Refusal::new(Code::StoreFull, "the store is full"),
+                store::Error::Unavailable { .. } | store::Error::Corrupt { .. } | store::Error::Invalid { .. } | store::Error::Open(_) => {
+                    Refusal::new(Code::StoreUnavailable, "the store doesn't answer")
+                }
+            }
         })
     }
 

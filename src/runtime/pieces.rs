@@ -1,8 +1,8 @@
 //! What was told of a reply in the making: its pieces, in order, those that go on with each other as one. Any place in it can be
 //! found again. May not know readers.
 
-use crate::ids::Millis;
-use crate::protocol::Live;
+use crate::ids::{Millis, NodeId, ToolCallId};
+use crate::protocol::{Content, Live, Message, Part, PartKind, ToolCall};
 
 /// The pieces.
 #[derive(Debug, Default)]
@@ -39,7 +39,19 @@ pub struct Said {
 }
 
 impl Pieces {
-    /// Characters and marks told so far: one a mark (a start, an end), one a character.
+    /// What was told of a finished reply: a message says in which order it was written.
+    pub fn of_reply(id: &NodeId, message: &Message, at: Millis) -> Self {
+        let mut telling = Telling { id, at, pieces: Self::default(), text: false, reasoning: None, reasonings: 0, calls: Vec::new() };
+        match &message.content {
+            Some(Content::Text(text)) => telling.text(text),
+            Some(Content::Parts(parts)) => parts.iter().for_each(|part| telling.part(part, &message.tool_calls)),
+            Some(Content::Object(_)) | None => {}
+        }
+        message.tool_calls.iter().for_each(|call| telling.call(call));
+        telling.end()
+    }
+
+    /// Characters and marks told so far: one a character, and one a mark: a start or an end, two where reasoning starts or ends.
     pub fn told(&self) -> u64 {
         self.told
     }
@@ -72,7 +84,11 @@ impl Pieces {
         let after = self.list.partition_point(|piece| piece.before < told);
         let Some(piece) = after.checked_sub(1) else { return Place::default() };
         let within = usize::try_from(told - self.list[piece].before).unwrap_or(usize::MAX);
-        let Some(text) = text(&self.list[piece].live) else { return Place { piece: after, bytes: 0 } };
+        let Some(text) = text(&self.list[piece].live) else {
+            // Of several marks that are told together either all were, or they are told again.
+            let whole = told >= self.list[piece].before + size(&self.list[piece].live);
+            return Place { piece: if whole { after } else { piece }, bytes: 0 };
+        };
         let bytes = text.char_indices().nth(within).map_or(text.len(), |(bytes, _)| bytes);
         Place { piece, bytes }
     }
@@ -93,9 +109,96 @@ impl Pieces {
     }
 }
 
+/// A finished reply, told once more.
+struct Telling<'a> {
+    id: &'a NodeId,
+    at: Millis,
+    pieces: Pieces,
+    text: bool,
+    reasoning: Option<u32>,
+    reasonings: u32,
+    calls: Vec<ToolCallId>,
+}
+
+impl Telling<'_> {
+    fn tell(&mut self, live: Live) {
+        self.pieces.tell(live, self.at);
+    }
+
+    fn part(&mut self, part: &Part, calls: &[ToolCall]) {
+        let text = part.text.as_deref().unwrap_or_default();
+        match part.kind {
+            PartKind::Text => self.text(text),
+            PartKind::Reasoning => self.reason(text),
+            PartKind::ToolCall => {
+                if let Some(call) = calls.iter().find(|call| part.tool_call_id.as_ref() == Some(&call.id)) {
+                    self.call(call);
+                }
+            }
+            PartKind::Image | PartKind::Audio | PartKind::Video | PartKind::Document => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.close_reasoning();
+        let reply_id = self.id.clone();
+        if !std::mem::replace(&mut self.text, true) {
+            self.tell(Live::TextStarted { reply_id: reply_id.clone() });
+        }
+        self.tell(Live::Text { reply_id, delta: text.to_owned() });
+    }
+
+    fn reason(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.close_reasoning();
+        self.reasonings += 1;
+        let index = self.reasonings;
+        self.reasoning = Some(index);
+        self.tell(Live::ReasoningStarted { reply_id: self.id.clone(), index });
+        self.tell(Live::Reasoning { reply_id: self.id.clone(), index, delta: text.to_owned() });
+    }
+
+    fn close_reasoning(&mut self) {
+        if let Some(index) = self.reasoning.take() {
+            self.tell(Live::ReasoningEnded { reply_id: self.id.clone(), index });
+        }
+    }
+
+    /// A call, unless it was told before.
+    fn call(&mut self, call: &ToolCall) {
+        if self.calls.contains(&call.id) {
+            return;
+        }
+        self.close_reasoning();
+        self.calls.push(call.id.clone());
+        let (id, name, delta) = (call.id.clone(), call.function.name.clone(), call.function.arguments.clone());
+        self.tell(Live::ToolCallStarted { reply_id: self.id.clone(), id: id.clone(), name });
+        if !delta.is_empty() {
+            self.tell(Live::ToolCallArguments { id, delta });
+        }
+    }
+
+    fn end(mut self) -> Pieces {
+        let (reply_id, calls) = (self.id.clone(), std::mem::take(&mut self.calls));
+        self.tell(Live::ReplyEnded { reply_id, text: self.text, reasoning: self.reasoning, calls });
+        self.pieces
+    }
+}
+
 /// How much a piece counts.
-fn size(live: &Live) -> u64 {
-    text(live).map_or(1, |delta| delta.chars().count() as u64)
+pub fn size(live: &Live) -> u64 {
+    match live {
+        Live::Text { delta, .. } | Live::Reasoning { delta, .. } | Live::ToolCallArguments { delta, .. } => delta.chars().count() as u64,
+        Live::TextStarted { .. } | Live::ToolCallStarted { .. } => 1,
+        // A reasoning part is a span and a message in it.
+        Live::ReasoningStarted { .. } | Live::ReasoningEnded { .. } => 2,
+        Live::ReplyEnded { text, reasoning, calls, .. } => u64::from(*text) + reasoning.map_or(0, |_| 2) + calls.len() as u64,
+    }
 }
 
 fn text(live: &Live) -> Option<&str> {
@@ -191,11 +294,15 @@ mod tests {
     fn any_place_is_found_again() {
         let pieces = said();
         let all = flat(pieces.since(Place::default()));
-        assert_eq!(all.len() as u64, pieces.told());
+        assert_eq!(all.iter().map(size).sum::<u64>(), pieces.told());
         for told in 0..=pieces.told() {
             let place = pieces.place(told);
-            let skipped = usize::try_from(told).unwrap();
-            assert_eq!(flat(pieces.since(place)), all[skipped..], "after {told}");
+            let rest = flat(pieces.since(place));
+            let left: u64 = rest.iter().map(size).sum();
+            // Two marks that are told together aren't parted.
+            let inside = u64::from(told == 1 || told == 5);
+            assert_eq!(left, pieces.told() - told + inside, "after {told}");
+            assert!(all.ends_with(&rest));
             let last = pieces.since(place).last();
             assert!(last.is_none_or(|last| last.told == pieces.told()));
         }

@@ -1,10 +1,10 @@
 //! A reply in the making: pieces of a model's answer become live events for readers and, in the end, the message that is
 //! recorded. What was put in here has been shown.
 
-use super::pieces::{Pieces, Place};
+use super::pieces::{Pieces, Place, size};
 use crate::ids::{Millis, NodeId, ToolCallId};
 use crate::protocol::{Content, Cursor, Event, EventBody, Finish, Live, Message, OpenCall, Part, PartKind, Role, ToolCall, Usage, Writing};
-use crate::provider::Chunk;
+use crate::provider::{Chunk, EncryptedOf};
 
 /// A reply in the making.
 #[derive(Debug)]
@@ -61,9 +61,16 @@ impl Reply {
                 self.ask(index, id, name, at);
             }
             Chunk::ToolArguments { index, delta } => self.argue(index, delta, at),
+            Chunk::Encrypted { of, value } => self.encrypted(of, value, at),
             Chunk::Usage(usage) => self.usage = Some(usage),
             Chunk::Finished(finish) => self.finish = Some(finish),
         }
+    }
+
+    /// How many bytes the arguments of a call have so far.
+    pub fn arguments_bytes(&self, index: u32) -> usize {
+        let asked = self.calls.iter().rev().find(|asked| asked.index == index);
+        asked.map_or(0, |asked| asked.call.function.arguments.len())
     }
 
     /// Why the model stopped, once it has.
@@ -84,7 +91,7 @@ impl Reply {
         }
         let content = match parts.as_mut_slice() {
             [] => None,
-            [Part { kind: PartKind::Text, text: Some(text), .. }] => Some(Content::Text(std::mem::take(text))),
+            [Part { kind: PartKind::Text, text: Some(text), encrypted_value: None, .. }] => Some(Content::Text(std::mem::take(text))),
             _ => Some(Content::Parts(parts)),
         };
         Message { content, tool_calls: self.calls.iter().map(|asked| asked.call.clone()).collect(), ..Message::empty(Role::Assistant) }
@@ -130,7 +137,7 @@ impl Reply {
             let calls = self.calls.iter().map(|asked| OpenCall { id: asked.call.id.clone(), name: asked.call.function.name.clone() });
             let calls = calls.collect();
             let writing = Writing { reply_id: self.id.clone(), text: self.text, reasoning: self.reasoning, calls };
-            (self.message().with_id(self.id.clone()), writing)
+            (self.message().without_encrypted().with_id(self.id.clone()), writing)
         })
     }
 
@@ -144,14 +151,15 @@ impl Reply {
         self.was_shown().then(|| {
             let calls = self.calls.iter().map(|asked| asked.call.id.clone()).collect();
             let live = Live::ReplyEnded { reply_id: self.id.clone(), text: self.text, reasoning: self.reasoning, calls };
-            Event { cursor: None, at, body: EventBody::Live(live) }
+            let cursor = Cursor { seq: self.seq, within: Some((self.attempt, self.told.told() + size(&live))) };
+            Event { cursor: Some(cursor), at, body: EventBody::Live(live) }
         })
     }
 
-    /// Adds to the last part when it is of this kind, else begins one.
+    /// Adds to the last part when it is of this kind and goes on, else begins one.
     fn add(&mut self, kind: PartKind, delta: &str) {
         match self.parts.last_mut() {
-            Some(Part { kind: last, text: Some(text), .. }) if *last == kind => text.push_str(delta),
+            Some(Part { kind: last, text: Some(text), encrypted_value: None, .. }) if *last == kind => text.push_str(delta),
             Some(_) | None => self.parts.push(Part::text(kind, delta)),
         }
     }
@@ -213,5 +221,28 @@ impl Reply {
         asked.call.function.arguments.push_str(&delta);
         let id = asked.call.id.clone();
         self.told.tell(Live::ToolCallArguments { id, delta }, at);
+    }
+
+    /// Keeps a provider's opaque form with what it is of. Readers are told nothing of it.
+    fn encrypted(&mut self, of: EncryptedOf, value: String, at: Millis) {
+        let is_open = self.reasoning.is_some();
+        self.close_reasoning(at);
+        let (kind, text) = match of {
+            EncryptedOf::ToolCall(index) => {
+                if let Some(asked) = self.calls.iter_mut().rev().find(|asked| asked.index == index) {
+                    asked.call.encrypted_value = Some(value);
+                }
+                return;
+            }
+            EncryptedOf::Reasoning if is_open => (PartKind::Reasoning, None),
+            EncryptedOf::Reasoning => {
+                return self.parts.push(Part { text: None, encrypted_value: Some(value), ..Part::text(PartKind::Reasoning, "") });
+            }
+            EncryptedOf::Text => (PartKind::Text, Some(String::new())),
+        };
+        match self.parts.last_mut() {
+            Some(part) if part.kind == kind && part.encrypted_value.is_none() => part.encrypted_value = Some(value),
+            Some(_) | None => self.parts.push(Part { text, encrypted_value: Some(value), ..Part::text(kind, "") }),
+        }
     }
 }

@@ -5,6 +5,9 @@ use std::task::Poll;
 
 use futures_util::StreamExt as _;
 
+use super::Limits;
+use super::counts::Timing;
+use super::linear::Linear;
 use super::pieces::Place;
 use super::reply::Reply;
 use crate::clock;
@@ -26,17 +29,28 @@ pub struct Running {
     effect: Effect,
     attempt: Attempt,
     reply: Reply,
+    linear: Linear,
     waiting: Vec<Result<Chunk, CallError>>,
     /// What readers were told of the reply.
     told: Place,
     /// Position of the record that began the attempt.
     began: u64,
     bytes_left: usize,
+    calls_left: usize,
+    arguments_bytes_max: usize,
+    timing: Timing,
 }
 
 impl Running {
     /// Starts an attempt. Its request is sent when it is first polled.
-    pub fn start(effect: Effect, provider: Option<&dyn Provider>, request: CallRequest, reply: Reply, bytes_max: usize) -> Self {
+    pub fn start(
+        effect: Effect,
+        provider: Option<&dyn Provider>,
+        request: CallRequest,
+        reply: Reply,
+        limits: &Limits,
+        timing: Timing,
+    ) -> Self {
         let attempt = if let Some(provider) = provider {
             provider.start(request)
         } else {
@@ -44,7 +58,19 @@ impl Running {
             futures_util::stream::iter([Err(error)]).boxed_local()
         };
         let began = reply.cursor().seq;
-        Self { effect, attempt, reply, waiting: Vec::new(), told: Place::default(), began, bytes_left: bytes_max }
+        Self {
+            effect,
+            attempt,
+            reply,
+            linear: Linear::default(),
+            waiting: Vec::new(),
+            told: Place::default(),
+            began,
+            bytes_left: limits.reply_bytes_max.get(),
+            calls_left: limits.reply_calls_max.get(),
+            arguments_bytes_max: limits.arguments_bytes_max.get(),
+            timing,
+        }
     }
 
     /// What it carries out.
@@ -57,6 +83,9 @@ impl Running {
         match running {
             Some(running) if running.waiting.len() < WAITING_MAX && !running.has_ended() => {
                 if let Some(piece) = running.attempt.next().await {
+                    if piece.is_ok() {
+                        running.timing.spoke();
+                    }
                     running.waiting.push(piece);
                 } else {
                     running.waiting.push(Err(cut()));
@@ -108,9 +137,10 @@ impl Running {
         match piece {
             Err(error) => Some(Err(error)),
             Ok(chunk) => {
+                self.timing.spoke();
                 match self.bytes_left.checked_sub(bytes(&chunk)) {
                     Some(left) => self.bytes_left = left,
-                    None => return Some(Err(CallError::new(CallErrorKind::Nonsense, "the reply is larger than the limit"))),
+                    None => return Some(Err(too_much("the reply is larger than the limit"))),
                 }
                 let fresh = |given: Option<ToolCallId>, taken: &[ToolCallId]| {
                     // Clients send it back, and may not send a longer one.
@@ -118,7 +148,24 @@ impl Running {
                     let free = |id: &ToolCallId| fits(id) && tree.call(id).is_none() && !taken.contains(id);
                     given.filter(free).unwrap_or_else(fresh_call)
                 };
-                self.reply.take(chunk, now, fresh);
+                let index = match &chunk {
+                    Chunk::ToolCall { .. } => match self.calls_left.checked_sub(1) {
+                        Some(left) => {
+                            self.calls_left = left;
+                            None
+                        }
+                        None => return Some(Err(too_much("the reply asks for more tool calls than the limit"))),
+                    },
+                    Chunk::ToolArguments { index, .. } => Some(*index),
+                    Chunk::Text(_) | Chunk::Reasoning(_) | Chunk::Encrypted { .. } | Chunk::Usage(_) | Chunk::Finished(_) => None,
+                };
+                self.linear.push(chunk);
+                while let Some(chunk) = self.linear.pop() {
+                    self.reply.take(chunk, now, fresh);
+                }
+                if index.is_some_and(|index| self.reply.arguments_bytes(index) > self.arguments_bytes_max) {
+                    return Some(Err(too_much("the arguments of a tool call are larger than the limit")));
+                }
                 self.reply.finish().map(Ok)
             }
         }
@@ -177,6 +224,16 @@ impl Running {
         self.reply.usage()
     }
 
+    /// How long it took.
+    pub fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    /// It ended, well or with a failure.
+    pub fn ended(&mut self, failure: Option<CallErrorKind>) {
+        self.timing.ended(failure, self.reply.usage().as_ref());
+    }
+
     /// Where a reader is that has been told everything.
     pub fn cursor(&self) -> Cursor {
         self.reply.cursor()
@@ -192,8 +249,13 @@ fn bytes(chunk: &Chunk) -> usize {
     match chunk {
         Chunk::Text(text) | Chunk::Reasoning(text) | Chunk::ToolArguments { delta: text, .. } => text.len(),
         Chunk::ToolCall { name, .. } => name.len(),
+        Chunk::Encrypted { value, .. } => value.len(),
         Chunk::Usage(_) | Chunk::Finished(_) => 0,
     }
+}
+
+fn too_much(what: &str) -> CallError {
+    CallError::new(CallErrorKind::Nonsense, what)
 }
 
 fn cut() -> CallError {

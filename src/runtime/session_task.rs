@@ -9,24 +9,28 @@ use tokio::sync::mpsc;
 
 use super::audience::{Along, Audience};
 use super::command::{Answer, Command, give, reply};
+use super::counts::{Closing, Counts, Timing, word};
 use super::erase;
 use super::keeper;
 use super::log::Log;
+use super::masked::{self, masked};
+use super::pace::Pace;
 use super::reply::Reply;
 use super::running::{Ended, Running};
-use super::shared::Shared;
+use super::shared::{Residence, Shared};
+use super::slots::Slot;
 use super::worker::{Opening, Worker};
 use crate::clock;
 use crate::engine::record::Body;
 use crate::engine::{self, Call, Context, Effect, Finished, Policy, Record, Turn};
 use crate::ids::SessionKey;
-use crate::protocol::{CallRequest, Code, Cursor, Event, EventBody, Live, Refusal};
+use crate::protocol::{CallError, CallRequest, Code, Cursor, Event, EventBody, Live, Refusal};
 
 /// Runs a session's task to its end.
 pub async fn run(worker: Rc<Worker>, opening: Opening) {
-    let Opening { key, mut commands } = opening;
+    let Opening { key, mut commands, residence } = opening;
     let _living = Living::of(&worker.shared);
-    let stopped = match Task::open(worker.clone(), key.clone()).await {
+    let stopped = match Task::open(worker.clone(), key.clone(), residence).await {
         Ok(mut task) => {
             let stopped = task.work(&mut commands).await;
             if let Err(refusal) = &stopped {
@@ -42,14 +46,14 @@ pub async fn run(worker: Rc<Worker>, opening: Opening) {
     };
     if let Err(refusal) = stopped {
         if refusal.code != Code::SessionDeleted {
-            tracing::warn!(session.id = %key, error = %refusal.code, message = %refusal.message, "the session is given up; it is opened again when asked for");
+            tracing::warn!(session.id = %key, error = %refusal.code, message = masked::fault(&refusal.message), "the session is given up; it is opened again when asked for");
         }
         worker.shared.give_up(&key, &mut commands);
         while let Some(command) = commands.recv().await {
             match command {
                 // What nobody can read any more can still be erased.
                 Command::Erase(answer) if refusal.code == Code::SessionCorrupt => {
-                    reply(answer, erase::erase(&*worker.shared.store, &key).await);
+                    reply(answer, erase::erase(&*worker.shared.store, &key, worker.shared.options.limits.tombstone()).await);
                 }
                 command => command.refuse(&refusal),
             }
@@ -88,6 +92,11 @@ pub(super) struct Task {
     pub(super) running: Option<Running>,
     /// Whether this task counts as one with a running turn.
     counted: bool,
+    /// Its place among the turns that run.
+    slot: Option<Slot>,
+    pace: Option<Pace>,
+    residence: Arc<Residence>,
+    pub(super) counts: Counts,
 }
 
 impl Drop for Task {
@@ -99,14 +108,17 @@ impl Drop for Task {
 }
 
 impl Task {
-    async fn open(worker: Rc<Worker>, key: SessionKey) -> Result<Self, Refusal> {
+    async fn open(worker: Rc<Worker>, key: SessionKey, residence: Arc<Residence>) -> Result<Self, Refusal> {
         let shared = &worker.shared;
         let log = Log::open(shared.store.clone(), key).await?;
         if log.session.seq == 0 {
             log.must_not_be_erased().await?;
         }
         let audience = Audience::new(&shared.options.limits);
-        let mut task = Self { worker, log, audience, running: None, counted: false };
+        let limits = &shared.options.limits;
+        let pace = limits.session_inputs_per_sec.map(|most| Pace::new(most, limits.session_inputs_burst.unwrap_or(most)));
+        let counts = Counts::opened(shared.clone(), &log.session);
+        let mut task = Self { worker, log, audience, running: None, counted: false, slot: None, pace, residence, counts };
         task.count();
         task.recover().await?;
         Ok(task)
@@ -124,8 +136,21 @@ impl Task {
     async fn work(&mut self, commands: &mut mpsc::Receiver<Command>) -> Result<(), Refusal> {
         loop {
             match self.woken(commands).await {
-                Woken::Command(Some(Command::Stop) | None) => return Ok(()),
+                Woken::Command(Some(Command::Stop) | None) => {
+                    self.counts.closes(Closing::Stopped);
+                    return Ok(());
+                }
+                Woken::Command(Some(Command::MakeRoom)) => {
+                    if self.may_leave() && self.worker.shared.retire(&self.log.key, commands) {
+                        self.log.keep(keeper::AT_LEAVING);
+                        self.counts.closes(Closing::Room);
+                        return Ok(());
+                    }
+                    // Others are asked first next time.
+                    self.residence.used();
+                }
                 Woken::Command(Some(command)) => {
+                    self.residence.used();
                     // Who joins now gets a snapshot with everything so far, so that everything so far is told first.
                     self.tell_written();
                     self.obey(command).await?;
@@ -135,13 +160,19 @@ impl Task {
                 Woken::Call(Some(ended)) => self.call_ended(ended).await?,
                 Woken::Timer => self.wake().await?,
                 Woken::Idle => {
-                    if !self.audience.is_waiting() && self.worker.shared.retire(&self.log.key, commands) {
+                    if self.may_leave() && self.worker.shared.retire(&self.log.key, commands) {
                         self.log.keep(keeper::AT_LEAVING);
+                        self.counts.closes(Closing::Idle);
                         return Ok(());
                     }
                 }
             }
         }
+    }
+
+    /// Whether nothing goes on, and nobody reads.
+    fn may_leave(&mut self) -> bool {
+        !self.counted && !self.audience.is_waiting()
     }
 
     async fn woken(&mut self, commands: &mut mpsc::Receiver<Command>) -> Woken {
@@ -210,8 +241,11 @@ impl Task {
             Command::Tree(query, answer) => reply(answer, self.tree(&query).await),
             Command::Events(after, answer) => reply(answer, self.events(after)),
             Command::Follow(follow, answer) => reply(answer, self.follow(&follow).await),
+            Command::Run(name, answer) => reply(answer, self.place(&name)),
+            Command::ReadAt(node, answer) => reply(answer, self.read_at(node.as_ref()).await),
+            Command::Hydrate(answer) => reply(answer, self.hydrate().await),
             Command::Open(answer) => reply(answer, Ok(())),
-            Command::Stop => {}
+            Command::Stop | Command::MakeRoom => {}
         }
         Ok(())
     }
@@ -249,7 +283,7 @@ impl Task {
         if let Some(running) = &mut self.running {
             running.pass(self.log.session.seq);
         }
-        let mut appended = std::pin::pin!(Log::append(self.log.store(), self.log.key.clone(), append));
+        let mut appended = std::pin::pin!(Log::append(self.log.store(), self.log.key.clone(), append, self.append_within()));
         loop {
             tokio::select! {
                 biased;
@@ -257,6 +291,8 @@ impl Task {
                 () = Running::prefetch(self.running.as_mut()) => {}
             }
         }
+        self.counts.appended(&self.log.key, &records);
+        self.counts.hold(&self.log.session, self.counted);
         self.publish(first, &records, closing).await?;
         let ends = |record: &Record| matches!(record.body, Body::TurnCompleted(_) | Body::TurnFailed(_) | Body::TurnCancelled(_));
         if records.iter().any(ends) {
@@ -290,9 +326,10 @@ impl Task {
             return Err(Refusal::new(Code::Internal, "the model's part of the conversation isn't in memory"));
         };
         let provider = self.worker.provider(&llm);
+        let timing = Timing::start(llm, call.attempt == 1);
         let reply = Reply::new(call.reply_id.clone(), call.attempt, call.hidden, session.seq);
-        let bytes_max = self.worker.shared.options.limits.reply_bytes_max.get();
-        self.running = Some(Running::start(effect, provider.as_deref(), request, reply, bytes_max));
+        let limits = &self.worker.shared.options.limits;
+        self.running = Some(Running::start(effect, provider.as_deref(), request, reply, limits, timing));
         Ok(())
     }
 
@@ -333,14 +370,35 @@ impl Task {
     /// Records how the running attempt ended.
     async fn settle(&mut self, ended: Ended) -> Result<(), Refusal> {
         self.tell_written();
-        let Some(running) = self.running.take() else { return Ok(()) };
+        let Some(mut running) = self.running.take() else { return Ok(()) };
         let Effect::Call { id, attempt } = running.effect().clone() else { return Ok(()) };
         let outcome = ended.map(|finish| Finished { message: running.message(), finish, usage: running.usage() });
-        if let Err(error) = &outcome {
-            tracing::warn!(session.id = %self.log.key, call.id = %id, attempt, error = ?error.kind, "a model call failed");
-        }
+        running.ended(outcome.as_ref().err().map(|error| error.kind));
+        self.log_ended(&running, outcome.as_ref());
         let records = engine::call_finished(&self.log.session, &id, attempt, outcome, &self.context());
         self.commit(records, Some(running)).await
+    }
+
+    /// One line an attempt.
+    fn log_ended(&self, running: &Running, outcome: Result<&Finished, &CallError>) {
+        let Effect::Call { id, attempt } = running.effect() else { return };
+        let (session, timing) = (&self.log.key, running.timing());
+        let turn = self.log.session.turn.as_ref().map(|turn| turn.id.as_str());
+        let (llm, duration_ms) = (timing.llm(), timing.millis());
+        match outcome {
+            Ok(_) => tracing::debug!(session.id = %session, turn.id = turn, call.id = %id, attempt, llm, duration_ms, "a model call ended"),
+            Err(error) => {
+                let (kind, said) = (word(error.kind), self.presentable(&error.message));
+                tracing::warn!(session.id = %session, turn.id = turn, call.id = %id, attempt, llm, error = kind, said, duration_ms, "a model call failed");
+            }
+        }
+    }
+
+    /// What a provider said, without what it was told.
+    fn presentable(&self, said: &str) -> String {
+        let turn = self.log.session.turn.as_ref();
+        let request = turn.and_then(|turn| self.request(turn, turn.call.as_ref()?));
+        masked(said, request.as_ref().map(|(_, request)| request))
     }
 
     async fn wake(&mut self) -> Result<(), Refusal> {
@@ -356,10 +414,46 @@ impl Task {
     /// Whether this session has something going on that a drain waits for.
     fn count(&mut self) {
         let runs = !engine::wanted(&self.log.session).is_empty();
+        match runs {
+            true if self.slot.is_none() => self.slot = Some(self.worker.shared.slots.enter(&self.log.key.tenant)),
+            true => {}
+            false => self.slot = None,
+        }
+        self.residence.runs(runs);
         if runs != self.counted {
             self.counted = runs;
             self.worker.shared.running.send_modify(|running| *running = if runs { *running + 1 } else { *running - 1 });
         }
+    }
+
+    /// How long an append may take.
+    pub(super) fn append_within(&self) -> Duration {
+        self.worker.shared.options.limits.append_within()
+    }
+
+    /// How long the session's id stays taken once it was erased.
+    pub(super) fn tombstone(&self) -> Duration {
+        self.worker.shared.options.limits.tombstone()
+    }
+
+    /// Refuses an input that comes too fast.
+    pub(super) fn must_keep_pace(&self) -> Result<(), Refusal> {
+        match &self.pace {
+            Some(pace) if !pace.keeps() => {
+                Err(Refusal::new(Code::RateLimited, "this session gets more inputs a second than are allowed; send fewer, or later"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Refuses what would start a turn when too many run. The place is kept until it is known that nothing runs.
+    pub(super) fn must_have_slot(&mut self, records: &[Record]) -> Result<(), Refusal> {
+        let starts = |record: &Record| matches!(record.body, Body::TurnStarted(_) | Body::CallStarted(_));
+        if self.slot.is_none() && records.iter().any(starts) {
+            let shared = &self.worker.shared;
+            self.slot = Some(shared.slots.take(&self.log.key.tenant, &shared.options.limits)?);
+        }
+        Ok(())
     }
 
     /// The most turns that wait.

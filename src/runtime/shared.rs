@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::Options;
 use super::command::Command;
+use super::slots::Slots;
 use super::worker::{self, Opening};
+use crate::clock;
 use crate::ids::SessionKey;
 use crate::protocol::{Code, Refusal};
 use crate::store::Store;
@@ -18,6 +21,11 @@ use crate::store::Store;
 const TAKE_UP_PAUSE: Duration = Duration::from_secs(1);
 /// The longest.
 const TAKE_UP_PAUSE_MAX: Duration = Duration::from_mins(1);
+
+/// A session that has no room in memory waits so long for another to leave.
+const ROOM_WITHIN: Duration = Duration::from_secs(1);
+/// So long, others are asked.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 type Commands = mpsc::Sender<Command>;
 
@@ -34,6 +42,7 @@ pub struct Shared {
     /// Session tasks that live.
     pub(super) living: watch::Sender<usize>,
     pub(super) draining: watch::Sender<bool>,
+    pub(super) slots: Arc<Slots>,
 }
 
 impl fmt::Debug for Shared {
@@ -45,9 +54,48 @@ impl fmt::Debug for Shared {
 /// The sessions that have a task.
 #[derive(Default)]
 struct Sessions {
-    tasks: HashMap<SessionKey, Commands>,
+    tasks: HashMap<SessionKey, Resident>,
     /// No task is started any more.
     stopped: bool,
+}
+
+/// A session in memory.
+struct Resident {
+    commands: Commands,
+    residence: Arc<Residence>,
+}
+
+/// What is known of a session from outside its task: whether it may leave, and which one first.
+#[derive(Debug, Default)]
+pub struct Residence {
+    runs: AtomicBool,
+    used_at: AtomicU64,
+}
+
+impl Residence {
+    /// Whether something goes on in it.
+    pub(super) fn runs(&self, runs: bool) {
+        self.runs.store(runs, Ordering::Relaxed);
+    }
+
+    /// It was used now.
+    pub(super) fn used(&self) {
+        self.used_at.store(clock::now(), Ordering::Relaxed);
+    }
+}
+
+/// Why a command isn't handed over.
+enum Kept {
+    /// It is refused.
+    Refused(Refusal),
+    /// Its session isn't in memory, and there is no room.
+    NoRoom(Command),
+}
+
+impl From<Refusal> for Kept {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 fn lost() -> Refusal {
@@ -69,6 +117,7 @@ impl Shared {
             running: watch::Sender::new(0),
             living: watch::Sender::new(0),
             draining: watch::Sender::new(false),
+            slots: Arc::default(),
         }
     }
 
@@ -90,43 +139,105 @@ impl Shared {
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, Refusal> {
         let (answer, answered) = oneshot::channel();
-        self.hand(key, command(answer))?;
+        self.hand_over(key, command(answer)).await?;
         answered.await.map_err(|_| if self.is_draining() { stopping() } else { lost() })
     }
 
+    /// Hands a command to the session's task, once there is room for it.
+    async fn hand_over(self: &Arc<Self>, key: &SessionKey, command: Command) -> Result<(), Refusal> {
+        match self.hand(key, command) {
+            Ok(()) => Ok(()),
+            Err(Kept::Refused(refusal)) => Err(refusal),
+            Err(Kept::NoRoom(command)) => {
+                let handed = tokio::time::timeout(ROOM_WITHIN, self.wait_for_room(key, command)).await;
+                handed.unwrap_or_else(|_| Err(self.too_many_sessions()))
+            }
+        }
+    }
+
+    async fn wait_for_room(self: &Arc<Self>, key: &SessionKey, mut command: Command) -> Result<(), Refusal> {
+        let mut living = self.living.subscribe();
+        loop {
+            living.mark_unchanged();
+            match self.hand(key, command) {
+                Ok(()) => return Ok(()),
+                Err(Kept::Refused(refusal)) => return Err(refusal),
+                Err(Kept::NoRoom(back)) => command = back,
+            }
+            if !self.make_room() {
+                return Err(self.too_many_sessions());
+            }
+            // Those that were asked may stay, because somebody reads them: then others are asked.
+            let _ = tokio::time::timeout(ASK_AGAIN, living.changed()).await;
+        }
+    }
+
+    fn too_many_sessions(&self) -> Refusal {
+        let text = format!("{} sessions are in memory and in use, the most that are allowed", self.options.limits.sessions_max);
+        Refusal::new(Code::TooManySessions, text)
+    }
+
+    /// Asks the sessions that weren't used for longest to leave; whether there was one to ask.
+    fn make_room(&self) -> bool {
+        let mut sessions = lock(&self.sessions);
+        // One whose task was lost in a panic leaves by nobody's doing.
+        let all = sessions.tasks.len();
+        sessions.tasks.retain(|_, resident| !resident.commands.is_closed());
+        if sessions.tasks.len() < all {
+            return true;
+        }
+        let mut idle: Vec<_> = sessions.tasks.values().filter(|resident| !resident.residence.runs.load(Ordering::Relaxed)).collect();
+        // Several at once: looking through all of them costs more than one is worth.
+        let wanted = (sessions.tasks.len() / 64).max(1).min(idle.len());
+        if wanted == 0 {
+            return false;
+        }
+        let _ = idle.select_nth_unstable_by_key(wanted - 1, |resident| resident.residence.used_at.load(Ordering::Relaxed));
+        for resident in &idle[..wanted] {
+            // One that has much to do doesn't leave anyway.
+            let _ = resident.commands.try_send(Command::MakeRoom);
+        }
+        true
+    }
+
     /// Hands a command to the session's task. The lock is held, so that a task can't retire or be stopped in between.
-    fn hand(self: &Arc<Self>, key: &SessionKey, command: Command) -> Result<(), Refusal> {
+    fn hand(self: &Arc<Self>, key: &SessionKey, command: Command) -> Result<(), Kept> {
         let mut sessions = lock(&self.sessions);
         if sessions.stopped {
-            return Err(stopping());
+            return Err(stopping().into());
         }
         // The task of a channel that is closed has failed.
-        let commands = if let Some(commands) = sessions.tasks.get(key).filter(|commands| !commands.is_closed()) {
-            commands
-        } else {
-            let commands = self.start(key, sessions.tasks.len())?;
-            sessions.tasks.entry(key.clone()).insert_entry(commands).into_mut()
-        };
+        let is_there = sessions.tasks.get(key).is_some_and(|resident| !resident.commands.is_closed());
+        if !is_there {
+            if sessions.tasks.len() >= self.options.limits.sessions_max.get() {
+                return Err(Kept::NoRoom(command));
+            }
+            let resident = self.start(key, sessions.tasks.len())?;
+            sessions.tasks.insert(key.clone(), resident);
+        }
+        let commands = sessions.tasks.get(key).map(|resident| &resident.commands).ok_or_else(lost)?;
         // The last place is kept for the command to stop. Streams ask again by themselves: they leave half to those who don't.
         let kept = if matches!(command, Command::Follow(..)) { commands.max_capacity() / 2 } else { 1 };
         if commands.capacity() <= kept {
             let text = format!("{} requests wait for the session, the most that are allowed", self.options.limits.session_requests_max);
-            return Err(Refusal::new(Code::TooManyRequests, text));
+            return Err(Refusal::new(Code::TooManyRequests, text).into());
         }
-        commands.try_send(command).map_err(|_| lost())
+        commands.try_send(command).map_err(|_| lost().into())
     }
 
     /// Starts a session's task.
-    fn start(self: &Arc<Self>, key: &SessionKey, sessions: usize) -> Result<Commands, Refusal> {
+    fn start(self: &Arc<Self>, key: &SessionKey, sessions: usize) -> Result<Resident, Refusal> {
         let workers = lock(&self.workers);
         let place = worker::place(self).or_else(|| sessions.checked_rem(workers.len()));
         let worker = place.and_then(|place| workers.get(place));
         let worker = worker.ok_or_else(|| Refusal::new(Code::Internal, "no worker thread has entered the runtime"))?;
         let (sender, commands) =
             mpsc::channel(self.options.limits.session_requests_max.get().saturating_add(1).min(Semaphore::MAX_PERMITS));
-        let opening = Opening { key: key.clone(), commands };
+        let residence = Arc::new(Residence::default());
+        residence.used();
+        let opening = Opening { key: key.clone(), commands, residence: residence.clone() };
         worker.send(opening).map_err(|_| stopping())?;
-        Ok(sender)
+        Ok(Resident { commands: sender, residence })
     }
 
     /// Opens a session that was given up as soon as the store lets it: nobody else may ever ask for its unfinished turn.
@@ -135,7 +246,7 @@ impl Shared {
         loop {
             tokio::time::sleep(pause).await;
             match self.ask(&key, Command::Open).await.flatten() {
-                Err(refusal) if matches!(refusal.code, Code::StoreUnavailable | Code::StoreFull) => {
+                Err(refusal) if matches!(refusal.code, Code::StoreUnavailable | Code::StoreFull | Code::TooManySessions) => {
                     pause = (2 * pause).min(TAKE_UP_PAUSE_MAX);
                 }
                 Ok(()) | Err(_) => return,
@@ -171,7 +282,7 @@ impl Shared {
     pub(super) fn stop_all(&self) {
         let mut sessions = lock(&self.sessions);
         sessions.stopped = true;
-        for (_, commands) in sessions.tasks.drain() {
+        for (_, Resident { commands, .. }) in sessions.tasks.drain() {
             // One that is gone has stopped.
             let _ = commands.try_send(Command::Stop);
         }
@@ -181,4 +292,29 @@ impl Shared {
 /// Why nothing is taken any more.
 pub(super) fn stopping() -> Refusal {
     Refusal::new(Code::ShuttingDown, "the server is stopping; send it again in a moment")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::store::memory::Memory;
+
+    #[test]
+    fn a_session_whose_task_was_lost_takes_no_room() {
+        let limits = "readers_max = 1\nsession_requests_max = 1\nreader_batches_max = 1\nreader_bytes_max = 1\ncalls_per_turn_max = 1\n\
+                      queue_turns_max = 1\nqueue_messages_max = 1\nreply_bytes_max = 1\nidle_secs = 1\ndrain_secs = 1\n";
+        let options = Options { agents: BTreeMap::new(), llms: BTreeMap::new(), limits: toml::from_str(limits).unwrap() };
+        let shared = Shared::new(options, Arc::new(Memory::new()));
+        let (commands, received) = mpsc::channel(1);
+        let residence = Arc::new(Residence::default());
+        residence.runs(true);
+        let key = SessionKey { tenant: "t".into(), session: "s".into() };
+        lock(&shared.sessions).tasks.insert(key, Resident { commands, residence });
+        assert!(!shared.make_room(), "it runs");
+        drop(received);
+        assert!(shared.make_room());
+        assert_eq!(shared.open_sessions(), 0);
+    }
 }

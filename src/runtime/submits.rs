@@ -31,11 +31,13 @@ impl Task {
     }
 
     fn decide(&mut self, submit: &Submit) -> Result<(Vec<Record>, Accepted), Refusal> {
+        self.must_keep_pace()?;
         self.audience.must_have_room()?;
         let (records, accepted) = engine::submit(&self.log.session, &self.log.key.session, submit, &self.context())?;
         if !records.is_empty() && self.is_draining() {
             return Err(stopping());
         }
+        self.must_have_slot(&records)?;
         Ok((records, accepted))
     }
 
@@ -55,7 +57,7 @@ impl Task {
     }
 
     /// How a turn ended; what never was a turn ended well.
-    fn ended_as(&self, turn_id: &TurnId) -> TurnEnd {
+    pub(super) fn ended_as(&self, turn_id: &TurnId) -> TurnEnd {
         match self.log.session.turns.turn_of(turn_id).and_then(|(_, known)| known.end) {
             None | Some(End::Completed) => TurnEnd::Completed,
             Some(End::Failed { code, message }) => TurnEnd::Failed { code, message },

@@ -1,6 +1,7 @@
 //! The runtime over a memory store and a model that the test plays, on one thread without a web server.
 
 mod asking;
+mod encrypted;
 mod erasing;
 mod events;
 mod lists;
@@ -10,6 +11,7 @@ mod snapshots;
 mod stopping;
 mod threads;
 mod transfers;
+mod upstream;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -66,7 +68,7 @@ impl Provider for Played {
     }
 }
 
-const LIMITS: &str = "readers_max = 4\nsession_requests_max = 3\nreader_batches_max = 64\ncalls_per_turn_max = 3\nqueue_turns_max = 4\nqueue_messages_max = 8\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
+const LIMITS: &str = "readers_max = 4\nsession_requests_max = 3\nreader_batches_max = 64\nreader_bytes_max = 4194304\ncalls_per_turn_max = 3\nqueue_turns_max = 4\nqueue_messages_max = 8\nreply_bytes_max = 1000\nidle_secs = 60\ndrain_secs = 30";
 
 struct Bench {
     runtime: Runtime,

@@ -150,7 +150,7 @@ impl Task {
         let header = log::header(&session);
         // Its last record may be old; a tombstone asks when it is written.
         let append = Append { expected: Position::default(), records: stored, end, header, at: clock::now() };
-        Log::append(self.log.store(), self.log.key.clone(), append).await?;
+        Log::append(self.log.store(), self.log.key.clone(), append, self.append_within()).await?;
         self.log.begin(session, end);
         Ok(())
     }

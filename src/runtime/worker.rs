@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::command::Command;
 use super::session_task;
-use super::shared::Shared;
+use super::shared::{Residence, Shared};
 use crate::ids::SessionKey;
 use crate::provider::Provider;
 
@@ -19,6 +19,8 @@ pub struct Opening {
     pub key: SessionKey,
     /// What it is asked.
     pub commands: mpsc::Receiver<Command>,
+    /// What is known of it while it is in memory.
+    pub residence: Arc<Residence>,
 }
 
 /// What the session tasks of a thread share.

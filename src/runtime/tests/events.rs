@@ -437,3 +437,39 @@ fn what_only_models_read_is_never_told() {
         assert!(told(true).is_none() && told(false).is_some());
     });
 }
+
+#[test]
+fn a_message_and_the_turn_that_answers_it_are_told_together_wherever_a_page_of_the_log_ends() {
+    run(async {
+        let bench = bench(8);
+        for n in 0..24 {
+            let (turn, id) = (format!("t{n}"), format!("u{n}"));
+            let submitted = match n {
+                0 => bench.say(&turn, &[(&id, Role::User, "hello")]).await,
+                _ => bench.add(&turn, &id, OnBusy::Refuse).await,
+            };
+            bench.model.answers("Hi").await;
+            rest(reader(submitted.unwrap())).await;
+        }
+        let end = bench.runtime.events(&key(), None).await.unwrap().cursor();
+        let said = |event: &Event| match &event.body {
+            EventBody::MessageNew { message: Some(message), shown_id, .. } if message.role == Role::User => shown_id.clone(),
+            _ => None,
+        };
+        let all: Vec<NodeId> = (0..24).map(|n| format!("u{n}").as_str().into()).collect();
+        for after in 0..12 {
+            let mut events = bench.runtime.session_events(&key(), Cursor::after(after), None).await.unwrap();
+            let mut told = Vec::new();
+            loop {
+                let Told { batch, .. } = events.next().await.unwrap();
+                told.extend(batch.events.iter().filter_map(said));
+                let last = batch.events.last().unwrap();
+                assert_eq!(said(last), None, "after {after}");
+                if last.cursor == Some(end) {
+                    break;
+                }
+            }
+            assert!(told.len() > 20 && all.ends_with(&told), "after {after}: {told:?}");
+        }
+    });
+}

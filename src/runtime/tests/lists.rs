@@ -36,7 +36,7 @@ fn sessions_are_listed_in_pages_with_their_titles() {
         let page = next.runtime.update(&b, SessionUpdate { title: Some(None), archived: None }).await.unwrap();
         assert_eq!((page.title, page.archived), (None, true));
         assert_eq!(next.runtime.sessions(&b.tenant, None, 9, Some(true)).await.unwrap().sessions[0].title, None);
-        let long = SessionUpdate { title: Some(Some("x".repeat(2_000))), archived: None };
+        let long = SessionUpdate { title: Some(Some("x".repeat(70_000))), archived: None };
         assert_eq!(next.runtime.update(&b, long).await.unwrap_err().code, Code::BadRequest);
         let missing = SessionKey { session: "d".into(), ..key() };
         assert_eq!(next.runtime.update(&missing, SessionUpdate::default()).await.unwrap_err().code, Code::SessionNotFound);
