@@ -6,16 +6,18 @@ use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Deserialize;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::caller::Caller;
 use super::error::Failure;
 use super::presence::{Presence, Turn};
+use super::resume::{self, Coming};
 use super::run::{Names, RunStream};
 use super::{State, body, paths, sse, ws};
 use crate::agui::{Dialect, RunInput};
 use crate::clock;
 use crate::ids::{AgentId, TurnId};
-use crate::protocol::{Code, Input, Refusal, ViewOptions, json_fault};
+use crate::protocol::{Code, Input, Json, Refusal, ViewOptions, json_fault};
 use crate::runtime::{AgentOptions, OnDisconnect};
 
 /// `POST /agents/{agent}`: a `RunAgentInput` in, server-sent events out. Before the start a refusal is JSON with its status.
@@ -34,6 +36,14 @@ pub(super) async fn run(
     drop(body);
     let names = Names { dialect: parsed.dialect, thread: parsed.thread_id.clone(), run: parsed.run_id.clone() };
     let key = caller.key(parsed.thread_id.clone());
+    if let Some(after) = resume::last_event(request.headers())? {
+        let coming = Coming { names: names.clone(), after: Some(after) };
+        match resume::stream(&request, &state, &key, coming).await {
+            // It was lost before it was taken.
+            Err(refusal) if matches!(refusal.code, Code::SessionNotFound | Code::RunNotFound) => {}
+            answer => return Ok(answer?),
+        }
+    }
     let input = to_input(parsed, agent_id, agent);
     let on_disconnect = agent.on_disconnect.unwrap_or(OnDisconnect::Cancel);
     // Held from before the submit: the client may go away while it is being taken.
@@ -61,7 +71,7 @@ pub(super) fn to_input(parsed: RunInput, agent_id: AgentId, agent: &AgentOptions
     parsed.into_input(agent_id, defaults, agent.on_busy)
 }
 
-/// `GET /agents/{agent}`: the WebSocket. What else is read here comes later.
+/// `GET /agents/{agent}`: the WebSocket, a run that somebody comes to, or a conversation.
 pub(super) async fn open(
     request: HttpRequest,
     state: Data<State>,
@@ -72,7 +82,7 @@ pub(super) async fn open(
     let agent_id = AgentId::from(path.into_inner());
     state.agent(&agent_id)?;
     if !ws::is_upgrade(&request) {
-        return Err(Refusal::new(Code::NotAvailable, "open a WebSocket here, or POST a run").into());
+        return resume::get(&request, &state, &caller).await;
     }
     Ok(ws::open(&request, payload, state, caller, agent_id).await?)
 }
@@ -144,6 +154,10 @@ pub(super) async fn stop(
 }
 
 fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
+    // Fields that nobody reads must be such that they could be read, as everywhere.
+    if let Ok(raw) = serde_json::from_slice::<&RawValue>(body) {
+        Json::check(raw).map_err(|error| Refusal::new(Code::BadJson, format!("the body is not JSON that is read: {error}")))?;
+    }
     serde_json::from_slice(body).map_err(|error| {
         let fault = format!("{} at line {}, column {}", json_fault(&error), error.line(), error.column());
         match error.classify() {

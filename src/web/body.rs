@@ -47,7 +47,7 @@ fn expect_plain(request: &HttpRequest) -> Result<(), Refusal> {
         Some(encoding) => {
             let encoding: String = encoding.chars().take(64).collect();
             let text = format!("a body with Content-Encoding `{encoding}` isn't read; send it as it is, without Content-Encoding");
-            Err(Refusal::new(Code::BadRequest, text))
+            Err(Refusal::new(Code::UnsupportedEncoding, text))
         }
     }
 }

@@ -8,6 +8,7 @@ use actix_web::http::header::RETRY_AFTER;
 use actix_web::{HttpResponse, ResponseError};
 use actix_ws::{CloseCode, CloseReason};
 
+use crate::meters::names;
 use crate::protocol::{Code, Refusal};
 
 /// A refusal on its way to an HTTP client.
@@ -38,12 +39,23 @@ impl ResponseError for Failure {
 
 /// The answer that tells an HTTP client of a refusal.
 pub(super) fn answer(refusal: &Refusal) -> HttpResponse {
+    count(refusal.code);
     let status = status(refusal.code);
     let mut builder = HttpResponse::build(status);
     if passes_by_itself(refusal.code) {
         builder.insert_header((RETRY_AFTER, "1"));
     }
     builder.json(refusal)
+}
+
+/// Counts a refusal, however it is told.
+pub(super) fn count(code: Code) {
+    metrics::counter!(names::REFUSALS, "code" => code.as_str()).increment(1);
+}
+
+/// Counts a reader that is let go because it reads too slowly.
+pub(super) fn slow(transport: &'static str) {
+    metrics::counter!(names::READERS_CUT, "transport" => transport).increment(1);
 }
 
 /// Whether the same request may be taken in a moment.
@@ -56,6 +68,10 @@ fn passes_by_itself(code: Code) -> bool {
             | Code::OwnerLost
             | Code::TooManyReaders
             | Code::TooManyRequests
+            | Code::RateLimited
+            | Code::TooManyConnections
+            | Code::TooManySessions
+            | Code::TooManyTurns
             | Code::TooSlow
             | Code::QueueFull
     )
@@ -73,18 +89,31 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::BadImport => StatusCode::BAD_REQUEST,
         Code::Unauthorized => StatusCode::UNAUTHORIZED,
         Code::OriginRefused => StatusCode::FORBIDDEN,
-        Code::NotFound | Code::UnknownAgent | Code::SessionNotFound | Code::NodeNotFound | Code::LabelNotFound => StatusCode::NOT_FOUND,
+        Code::NotFound
+        | Code::UnknownAgent
+        | Code::SessionNotFound
+        | Code::RunNotFound
+        | Code::CursorUnknown
+        | Code::NodeNotFound
+        | Code::LabelNotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::TurnAlreadyActive | Code::TurnIdReused | Code::CallsOpen | Code::CallNotOpen | Code::SessionExists => StatusCode::CONFLICT,
         Code::SessionDeleted => StatusCode::GONE,
         Code::BodyTooLarge | Code::ViewTooLong | Code::ContentTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::LlmTooLong | Code::TooManyCalls => StatusCode::UNPROCESSABLE_ENTITY,
-        Code::TooManyReaders | Code::TooManyRequests | Code::TooSlow | Code::QueueFull => StatusCode::TOO_MANY_REQUESTS,
+        Code::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Code::TooManyReaders | Code::TooManyRequests | Code::RateLimited | Code::TooSlow | Code::QueueFull => StatusCode::TOO_MANY_REQUESTS,
         Code::SessionCorrupt | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         Code::LlmUnavailable | Code::LlmCut | Code::LlmRefused | Code::LlmBadResponse => StatusCode::BAD_GATEWAY,
-        Code::ShuttingDown | Code::NewerVersion | Code::StoreUnavailable | Code::LlmRateLimited | Code::OwnerLost => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Code::ShuttingDown
+        | Code::TooManyConnections
+        | Code::TooManySessions
+        | Code::TooManyTurns
+        | Code::NewerVersion
+        | Code::StoreUnavailable
+        | Code::LlmRateLimited
+        | Code::OwnerLost => StatusCode::SERVICE_UNAVAILABLE,
         Code::LlmTimedOut => StatusCode::GATEWAY_TIMEOUT,
         Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
     }
@@ -97,6 +126,8 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
         Code::Unauthorized => Some(CloseCode::Other(4001)),
         Code::OriginRefused => Some(CloseCode::Other(4003)),
         Code::TooSlow => Some(CloseCode::Other(4008)),
+        Code::CursorUnknown => Some(CloseCode::Other(4009)),
+        Code::RateLimited => Some(CloseCode::Other(4029)),
         Code::ShuttingDown => Some(CloseCode::Restart),
         Code::BadJson
         | Code::BadRequest
@@ -105,6 +136,7 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
         | Code::DuplicateMessageId
         | Code::ViewTooLong
         | Code::ContentTooLarge
+        | Code::UnsupportedEncoding
         | Code::CallsOpen
         | Code::NotAvailable
         | Code::CallNotOpen
@@ -117,11 +149,16 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
         | Code::MethodNotAllowed
         | Code::UnknownAgent
         | Code::SessionNotFound
+        | Code::RunNotFound
         | Code::NodeNotFound
         | Code::TurnAlreadyActive
         | Code::TurnIdReused
         | Code::TooManyReaders
         | Code::TooManyRequests
+        | Code::HeadTooLarge
+        | Code::TooManyConnections
+        | Code::TooManySessions
+        | Code::TooManyTurns
         | Code::NewerVersion
         | Code::SessionCorrupt
         | Code::StoreUnavailable
@@ -141,7 +178,15 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
 
 /// How a socket is closed because of `refusal`; nothing when it stays usable.
 pub(super) fn close_reason(refusal: &Refusal) -> Option<CloseReason> {
-    Some(CloseReason { code: close_code(refusal.code)?, description: Some(format!("{}: {}", refusal.code, refusal.message)) })
+    Some(CloseReason { code: close_code(refusal.code)?, description: Some(description(refusal)) })
+}
+
+/// A refusal as a close frame says it: such a frame has room for few words.
+pub(super) fn description(refusal: &Refusal) -> String {
+    const BYTES_MAX: usize = 123;
+    let text = format!("{}: {}", refusal.code, refusal.message);
+    let end = text.char_indices().map(|(at, char)| at + char.len_utf8()).take_while(|&end| end <= BYTES_MAX).last().unwrap_or(0);
+    text[..end].to_owned()
 }
 
 #[cfg(test)]
@@ -168,7 +213,7 @@ mod tests {
     #[test]
     fn close_codes_are_ones_that_may_be_sent() {
         let closing: Vec<_> = Code::ALL.iter().filter_map(|code| close_code(*code)).map(u16::from).collect();
-        assert_eq!(closing, [1009, 4001, 4003, 4008, 1012]);
+        assert_eq!(closing, [1009, 4001, 4003, 4009, 4029, 4008, 1012]);
     }
 
     #[actix_web::test]

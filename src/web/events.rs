@@ -100,7 +100,8 @@ fn body(
     })
 }
 
-fn last_words(why: StreamEnd, draining: &CancellationToken) -> Refusal {
+/// What is said when no more comes.
+pub(super) fn last_words(why: StreamEnd, draining: &CancellationToken) -> Refusal {
     match why {
         StreamEnd::Closed if draining.is_cancelled() => native::shutting_down(),
         StreamEnd::Closed => native::given_up(Code::Internal),

@@ -8,6 +8,7 @@ use actix_web::http::header::{ACCEPT, HeaderMap};
 use actix_web::web::{Bytes, Data, Path, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 use futures_util::{Stream, stream};
+use serde::Serialize;
 use serde_json::json;
 use tracing::info;
 
@@ -20,21 +21,13 @@ use super::{State, body, paths, streaming};
 use crate::clock;
 use crate::ids::{AgentId, SERVER_PREFIX, SessionId, SessionKey, Tenant, TurnId};
 use crate::protocol::native::{Asked, NativeInput, Submission};
-use crate::protocol::{Code, Digest, OnBusy, Refusal, ViewOptions};
+use crate::protocol::{Accepted, Code, Digest, OnBusy, Refusal, ViewOptions};
 use crate::runtime::{AgentOptions, OnDisconnect, Submitted};
 
 /// `POST /v1/inputs`: the body says to which session; when it doesn't, to a new one.
 pub(super) async fn anywhere(request: HttpRequest, state: Data<State>, caller: Caller, payload: Payload) -> Result<HttpResponse, Failure> {
     let input = read(&request, payload, &state).await?;
-    let session = match (&input.session_id, &input.turn_id) {
-        (Some(id), _) => id.clone(),
-        (None, _) if input.agent_id.is_none() || input.asked == Asked::Cancel => {
-            let text = "session_id: this input is for a session that is there; name it";
-            return Err(Refusal::new(Code::BadRequest, text).with("at", "session_id").into());
-        }
-        (None, Some(turn)) => derived(&caller.tenant, turn),
-        (None, None) => SessionId::from(clock::stamp().id(0)),
-    };
+    let session = anywhere_in(&caller, &input)?;
     take(&request, &state, &caller.key(session), input).await
 }
 
@@ -48,11 +41,69 @@ pub(super) async fn here(
 ) -> Result<HttpResponse, Failure> {
     let session = paths::session_id(&path)?;
     let input = read(&request, payload, &state).await?;
-    if input.session_id.as_ref().is_some_and(|other| *other != session) {
-        let text = "session_id: the path names another session; leave it out";
-        return Err(Refusal::new(Code::BadRequest, text).with("at", "session_id").into());
-    }
+    here_in(&session, &input)?;
     take(&request, &state, &caller.key(session), input).await
+}
+
+/// The session of an input whose route names none.
+pub(super) fn anywhere_in(caller: &Caller, input: &NativeInput) -> Result<SessionId, Refusal> {
+    match (&input.session_id, &input.turn_id) {
+        (Some(id), _) => Ok(id.clone()),
+        (None, _) if input.agent_id.is_none() || input.asked == Asked::Cancel => {
+            let text = "session_id: this input is for a session that is there; name it";
+            Err(Refusal::new(Code::BadRequest, text).with("at", "session_id"))
+        }
+        (None, Some(turn)) => Ok(derived(&caller.tenant, turn)),
+        (None, None) => Ok(SessionId::from(clock::stamp().id(0))),
+    }
+}
+
+/// Refuses an input that names another session than its route.
+pub(super) fn here_in(session: &SessionId, input: &NativeInput) -> Result<(), Refusal> {
+    if input.session_id.as_ref().is_none_or(|other| other == session) {
+        return Ok(());
+    }
+    let text = "session_id: the path names another session; leave it out";
+    Err(Refusal::new(Code::BadRequest, text).with("at", "session_id"))
+}
+
+/// What came of an input that isn't followed.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Taken {
+    /// It was submitted.
+    Accepted(Box<Accepted>),
+    /// A turn was to be stopped.
+    Cancelled {
+        /// Whether there was one.
+        cancelled: bool,
+    },
+}
+
+/// Carries an input out; nobody follows what comes of it here.
+pub(super) async fn carry_out(state: &State, key: &SessionKey, input: NativeInput) -> Result<Taken, Refusal> {
+    let NativeInput { session_id: _, agent_id, turn_id, stream: _, asked } = input;
+    let agent = agent_id.as_ref().map(|id| state.agent(id)).transpose()?;
+    match asked {
+        Asked::Cancel => Ok(Taken::Cancelled { cancelled: state.runtime.cancel(key, turn_id).await? }),
+        Asked::Submit(submission) => {
+            let (defaults, on_busy) = defaults(agent);
+            let input = submission.into_input(agent_id.unwrap_or_else(no_agent), turn_id, defaults, on_busy);
+            Ok(Taken::Accepted(Box::new(state.runtime.submit(key, input).await?.accepted)))
+        }
+    }
+}
+
+/// Results belong to the agent whose turn waits for them.
+fn no_agent() -> AgentId {
+    AgentId::from("")
+}
+
+/// What holds where an input says nothing itself.
+fn defaults(agent: Option<&AgentOptions>) -> (ViewOptions, OnBusy) {
+    let options =
+        agent.map_or_else(ViewOptions::default, |agent| ViewOptions { partial_view: agent.partial_view, same_id_edit: agent.same_id_edit });
+    (options, agent.map_or(OnBusy::default(), |agent| agent.on_busy))
 }
 
 async fn read(request: &HttpRequest, payload: Payload, state: &State) -> Result<NativeInput, Refusal> {
@@ -76,8 +127,7 @@ async fn take(request: &HttpRequest, state: &State, key: &SessionKey, input: Nat
         }
         Asked::Submit(submission) => {
             let reads_stream = stream && accepts_stream(request.headers());
-            // Results belong to the agent whose turn waits for them.
-            let agent_id = agent_id.unwrap_or_else(|| AgentId::from(""));
+            let agent_id = agent_id.unwrap_or_else(no_agent);
             submit(request, state, key, Submitting { agent_id, agent, turn_id, reads_stream, submission: *submission }).await
         }
     }
@@ -94,9 +144,7 @@ struct Submitting<'s> {
 async fn submit(request: &HttpRequest, state: &State, key: &SessionKey, asked: Submitting<'_>) -> Result<HttpResponse, Failure> {
     let started = clock::instant();
     let Submitting { agent_id, agent, turn_id, reads_stream, submission } = asked;
-    let on_busy = agent.map_or(OnBusy::default(), |agent| agent.on_busy);
-    let defaults =
-        agent.map_or_else(ViewOptions::default, |agent| ViewOptions { partial_view: agent.partial_view, same_id_edit: agent.same_id_edit });
+    let (defaults, on_busy) = defaults(agent);
     let leaving_stops = reads_stream && agent.is_some_and(|agent| agent.on_disconnect == Some(OnDisconnect::Cancel));
     // Whoever may want it stopped must be able to name it before it is answered.
     let turn_id = turn_id.or_else(|| leaving_stops.then(|| TurnId::from(clock::stamp().id(0))));

@@ -4,8 +4,10 @@
 mod agents;
 mod body;
 mod caller;
+mod doors;
 mod error;
 mod events;
+mod flow;
 mod health;
 mod inputs;
 mod log;
@@ -16,10 +18,12 @@ mod origins;
 mod paths;
 mod presence;
 mod records;
+mod resume;
 mod routes;
 mod run;
 mod server;
 mod sessions;
+mod source;
 mod sse;
 mod streaming;
 mod unread;
@@ -29,10 +33,13 @@ pub use options::Options;
 pub use routes::configure;
 pub use server::{Serving, serve};
 
+use std::sync::Arc;
+
 use tokio_util::sync::CancellationToken;
 
 use crate::agui::Limits;
 use crate::ids::AgentId;
+use crate::meters::{self, Readout};
 use crate::protocol::{Code, Refusal};
 use crate::runtime::{AgentOptions, Runtime};
 
@@ -41,18 +48,31 @@ pub struct State {
     runtime: Runtime,
     options: Options,
     origins: origins::Origins,
+    doors: Arc<doors::Doors>,
     draining: CancellationToken,
+    /// Absent when nothing is counted.
+    readout: Option<Readout>,
 }
 
 impl State {
     /// For a server over `runtime`. Once `draining` is cancelled, sockets close as their runs end.
     pub fn new(runtime: Runtime, options: Options, draining: CancellationToken) -> Self {
         let origins = origins::Origins::new(&options.origins, &options.hosts);
-        Self { runtime, options, origins, draining }
+        let readout = if options.metrics { meters::begin() } else { None };
+        let doors = Arc::new(doors::Doors::new(&options));
+        Self { runtime, options, origins, doors, draining, readout }
     }
 
     fn limits(&self) -> Limits {
-        Limits { view_messages_max: self.options.view_messages_max, content_bytes_max: self.options.content_bytes_max }
+        let options = &self.options;
+        Limits {
+            view_messages_max: options.view_messages_max,
+            content_bytes_max: options.content_bytes_max,
+            tools_max: options.tools_max,
+            client_bytes_max: options.client_bytes_max,
+            json_values_max: options.json_values_max,
+            title_bytes_max: options.title_bytes_max,
+        }
     }
 
     fn agent(&self, id: &AgentId) -> Result<&AgentOptions, Refusal> {

@@ -9,35 +9,42 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::ids::TurnId;
-use crate::protocol::{Code, Cursor, Event, EventBody, Frames, Refusal};
+use crate::protocol::{Code, Cursor, Event, EventBody, Framed, Frames, Refusal};
 use crate::runtime::{Batch, Following, ReadEnd, Reader, Submitted, TurnEnd};
 
 /// A batch's rendering in native JSON; AG-UI's dialects have the places before it.
 const RENDERING: usize = 2;
 
-/// A batch as frames, which its readers share.
+/// A batch as frames, one an event, which its readers share.
+pub(super) fn frames(batch: &Batch) -> &Frames {
+    batch.rendered(RENDERING, render)
+}
+
+/// A batch as server-sent events.
 pub(super) fn rendered(batch: &Batch) -> Bytes {
-    batch.rendered(RENDERING, render).sse.clone()
+    frames(batch).sse.clone()
 }
 
 /// Native events as frames: `id:` where a reader may resume, `data:` the event.
 fn render(events: &[Event]) -> Frames {
     let mut sse = BytesMut::with_capacity(events.len() * 160);
-    let mut json = Vec::with_capacity(events.len());
-    for event in events {
-        json.push(frame(&mut sse, None, event.cursor, event));
-    }
-    Frames { sse: sse.freeze(), json }
+    let events = events.iter().map(|event| frame(&mut sse, None, event.cursor, event)).collect();
+    Frames { sse: sse.freeze(), events }
 }
 
-/// One frame; where its JSON stands.
-fn frame(sse: &mut BytesMut, name: Option<&str>, cursor: Option<Cursor>, data: &impl Serialize) -> std::ops::Range<usize> {
+/// One frame; where it stands.
+fn frame(sse: &mut BytesMut, name: Option<&str>, cursor: Option<Cursor>, data: &impl Serialize) -> Framed {
     if let Some(name) = name {
         sse.extend_from_slice(format!("event: {name}\n").as_bytes());
     }
-    if let Some(cursor) = cursor {
-        sse.extend_from_slice(format!("id: {cursor}\n").as_bytes());
-    }
+    let cursor = cursor.map(|cursor| {
+        sse.extend_from_slice(b"id: ");
+        let start = sse.len();
+        sse.extend_from_slice(cursor.to_string().as_bytes());
+        let end = sse.len();
+        sse.extend_from_slice(b"\n");
+        start..end
+    });
     sse.extend_from_slice(b"data: ");
     let start = sse.len();
     // Plain data on one line: writing it to memory can't fail.
@@ -45,7 +52,7 @@ fn frame(sse: &mut BytesMut, name: Option<&str>, cursor: Option<Cursor>, data: &
     debug_assert!(written.is_ok(), "an event must be writable: {written:?}");
     let end = sse.len();
     sse.extend_from_slice(b"\n\n");
-    start..end
+    Framed { cursor, json: start..end }
 }
 
 /// A frame with a name of its own.

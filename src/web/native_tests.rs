@@ -13,7 +13,7 @@ fn stream(following: Following, snapshot: Option<Snapshot>) -> TurnStream {
 }
 
 fn running() -> (Sink, TurnStream) {
-    let (sink, reader) = channel(4);
+    let (sink, reader) = channel(4, 1 << 20);
     (sink, stream(Following::Running(reader), None))
 }
 

@@ -2,10 +2,13 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::de::{self, Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
+
+use crate::runtime::Pace;
 
 /// `[server]`: where to listen, who may ask, how much, and how long things may take.
 #[derive(Clone, Debug, Deserialize)]
@@ -46,6 +49,12 @@ pub struct Options {
     /// Runs of a socket that may wait for the one that it is telling of, or be queued.
     #[serde(deserialize_with = "above_zero")]
     pub waiting_runs_max: usize,
+    /// Sessions that one socket may read at once.
+    #[serde(deserialize_with = "above_zero")]
+    pub socket_subscriptions_max: usize,
+    /// Frames of one socket that may wait for their answers.
+    #[serde(deserialize_with = "above_zero")]
+    pub socket_requests_max: usize,
     /// What may wait to be written to a socket, in batches.
     #[serde(deserialize_with = "above_zero")]
     pub outbox_batches_max: usize,
@@ -66,6 +75,52 @@ pub struct Options {
     pub write_secs: u64,
     /// The head of a streamed answer waits so long for the first words, so that they travel together.
     pub first_words_ms: u64,
+    /// Connections at a time.
+    #[serde(deserialize_with = "above_zero")]
+    pub connections_max: usize,
+    /// Connections of one peer address at a time.
+    #[serde(deserialize_with = "above_zero")]
+    pub peer_connections_max: usize,
+    /// Sockets at a time.
+    #[serde(deserialize_with = "above_zero")]
+    pub sockets_max: usize,
+    /// Requests a second of one peer address.
+    #[serde(deserialize_with = "Pace::number")]
+    pub peer_requests_per_sec: NonZeroU32,
+    /// Of those, so many at once.
+    #[serde(deserialize_with = "Pace::number")]
+    pub peer_requests_burst: NonZeroU32,
+    /// Whether peers on this machine are held to a peer's limits.
+    pub limit_loopback: bool,
+    /// The largest head of a request: its path, its headers.
+    #[serde(deserialize_with = "header_bytes")]
+    pub header_bytes_max: usize,
+    /// A request's head must have arrived within so long.
+    #[serde(deserialize_with = "up_to_a_day")]
+    pub header_secs: u64,
+    /// A connection without a request is closed after so long.
+    #[serde(deserialize_with = "up_to_a_day")]
+    pub connection_idle_secs: u64,
+    /// Messages a second of one `WebSocket`.
+    #[serde(deserialize_with = "Pace::number")]
+    pub socket_frames_per_sec: NonZeroU32,
+    /// Of those, so many at once.
+    #[serde(deserialize_with = "Pace::number")]
+    pub socket_frames_burst: NonZeroU32,
+    /// The most tools that a client offers.
+    #[serde(deserialize_with = "above_zero")]
+    pub tools_max: usize,
+    /// The most bytes of what a client offers: tools, context, state, forwarded props together.
+    #[serde(deserialize_with = "above_zero")]
+    pub client_bytes_max: usize,
+    /// The most values in one piece of JSON that is only relayed.
+    #[serde(deserialize_with = "above_zero")]
+    pub json_values_max: usize,
+    /// The longest title of a session.
+    #[serde(deserialize_with = "title_bytes")]
+    pub title_bytes_max: usize,
+    /// Whether `/metrics` is there.
+    pub metrics: bool,
 }
 
 impl Default for Options {
@@ -83,6 +138,8 @@ impl Default for Options {
             message_bytes_max: 4 << 20,
             message_frames_max: 1024,
             waiting_runs_max: 8,
+            socket_subscriptions_max: 64,
+            socket_requests_max: 32,
             outbox_batches_max: 256,
             outbox_bytes_max: 4 << 20,
             body_secs: 30,
@@ -90,8 +147,28 @@ impl Default for Options {
             ping_secs: 20,
             write_secs: 5,
             first_words_ms: 10,
+            connections_max: 20_000,
+            peer_connections_max: 20_000,
+            sockets_max: 10_000,
+            peer_requests_per_sec: at_least_one(10_000),
+            peer_requests_burst: at_least_one(20_000),
+            limit_loopback: false,
+            header_bytes_max: 32 << 10,
+            header_secs: 10,
+            connection_idle_secs: 60,
+            socket_frames_per_sec: at_least_one(100),
+            socket_frames_burst: at_least_one(400),
+            tools_max: 256,
+            client_bytes_max: 1 << 20,
+            json_values_max: 100_000,
+            title_bytes_max: 1024,
+            metrics: true,
         }
     }
+}
+
+fn at_least_one(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
 }
 
 impl Options {
@@ -108,7 +185,8 @@ impl Options {
 
     /// How long one write to a socket may take.
     pub(super) fn write(&self) -> Duration {
-        Duration::from_secs(self.write_secs.max(1))
+        // As with pings.
+        Duration::from_secs(self.write_secs.clamp(1, 86_400))
     }
 }
 
@@ -158,6 +236,34 @@ fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D:
 fn above_zero<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq>(deserializer: D) -> Result<T, D::Error> {
     let number = T::deserialize(deserializer)?;
     if number == T::default() { Err(D::Error::custom("0 would let nothing through; write a number above 0")) } else { Ok(number) }
+}
+
+/// The library reads no longer head than that.
+const HEADER_BYTES_LIBRARY: usize = 128 << 10;
+
+fn header_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    within(deserializer, 1024, HEADER_BYTES_LIBRARY)
+}
+
+/// Lists show titles: a long one is a mistake.
+fn title_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    within(deserializer, 1, crate::protocol::native::TITLE_BYTES_MAX)
+}
+
+/// What is longer can't be waited for.
+fn up_to_a_day<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    within(deserializer, 1, 86_400)
+}
+
+fn within<'de, D: Deserializer<'de>, T: Deserialize<'de> + PartialOrd + Copy + fmt::Display>(
+    deserializer: D,
+    least: T,
+    most: T,
+) -> Result<T, D::Error> {
+    match T::deserialize(deserializer)? {
+        number if (least..=most).contains(&number) => Ok(number),
+        number => Err(D::Error::custom(format!("{number} is not between {least} and {most}"))),
+    }
 }
 
 fn some_above_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {

@@ -6,7 +6,7 @@ use actix_web::http::header::ALLOW;
 use actix_web::web::{self, PathConfig, QueryConfig, ServiceConfig};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, Route};
 
-use super::{agents, error, events, health, inputs, openapi, records, sessions};
+use super::{agents, error, events, health, inputs, openapi, records, resume, sessions, ws};
 use crate::protocol::{Code, Refusal};
 
 /// One method of one path.
@@ -33,6 +33,7 @@ const TABLE: &[Line] = &[
     line(Method::GET, "/agents/{agent}", || web::to(agents::open)),
     line(Method::POST, "/agents/{agent}", || web::to(agents::run)),
     line(Method::GET, "/agents/{agent}/ws", || web::to(agents::open)),
+    get("/agents/{agent}/capabilities", || web::to(resume::capabilities)),
     line(Method::POST, "/agents/{agent}/connect", || web::to(agents::connect)),
     line(Method::POST, "/agents/{agent}/stop/{thread}", || web::to(agents::stop)),
     line(Method::POST, "/v1/inputs", || web::to(inputs::anywhere)),
@@ -47,8 +48,10 @@ const TABLE: &[Line] = &[
     line(Method::POST, "/v1/sessions/{session}/records", || web::to(records::import)),
     line(Method::POST, "/v1/sessions/{session}/head", || web::to(sessions::move_head)),
     line(Method::POST, "/v1/sessions/{session}/fork", || web::to(sessions::fork)),
+    line(Method::GET, "/v1/ws", || web::to(ws::native)),
     get("/healthz", || web::to(health::alive)),
     get("/readyz", || web::to(health::ready)),
+    get("/metrics", || web::to(health::metrics)),
     get("/openapi.json", || web::to(openapi::document)),
 ];
 
@@ -73,6 +76,8 @@ pub fn configure(app: &mut ServiceConfig) {
             async move { answer }
         })));
     }
+    #[cfg(feature = "echo")]
+    app.route("/", web::get().to(ws::echo));
     app.default_service(web::to(no_route));
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::source::Source;
 use crate::agui::{self, Dialect, Outcome};
 use crate::clock;
 use crate::ids::{SessionId, ToolCallId, TurnId};
-use crate::protocol::{Accepted, Code, Event, EventBody, Frames, Snapshot, Usage};
-use crate::runtime::{Batch, Following, Joined, ReadEnd, Reader, Submitted, TurnEnd};
+use crate::protocol::{Accepted, Code, Cursor, Event, EventBody, Frames, Snapshot, Usage};
+use crate::runtime::{Following, Joined, Resumed, Run, Submitted, Told, TurnEnd};
 
 /// Whose run it is and how it is spelled.
 #[derive(Clone, Debug)]
@@ -37,12 +38,17 @@ pub(super) enum RunEnd {
 }
 
 /// What a transport makes of frames that are ready together.
-pub(super) trait Chunk: Default {
+pub(super) trait Chunk {
     /// Adds frames at the end.
     fn add(&mut self, frames: &Frames);
     /// Whether there is nothing in it.
     fn is_empty(&self) -> bool;
+    /// How many bytes there are in it.
+    fn bytes(&self) -> usize;
 }
+
+/// What is ready goes out together, until it is so much.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// A run's frames as they come.
 pub(super) struct RunStream {
@@ -51,7 +57,9 @@ pub(super) struct RunStream {
     opening: Vec<Frames>,
     /// Of a run whose turn waits for another: what is told right after its start.
     queued: Option<Vec<Frames>>,
-    reader: Option<Reader>,
+    source: Option<Source>,
+    /// What its reader had before.
+    after: Option<Cursor>,
     usage: Vec<Usage>,
     draining: CancellationToken,
     end: Option<RunEnd>,
@@ -62,13 +70,17 @@ impl RunStream {
     /// comes the conversation as it is by then.
     pub(super) fn submitted(names: Names, submitted: Submitted, draining: CancellationToken) -> Self {
         let Submitted { accepted, snapshot, cursor, following } = submitted;
-        let notices = notices(names.dialect, &accepted);
+        let now = following_now(&following, &accepted).then_some(cursor);
+        let notices = notices(names.dialect, &accepted, now.filter(|_| snapshot.is_none()));
         match following {
-            Following::Running(reader) if accepted.queued => {
-                Self { queued: Some(notices), reader: Some(reader), ..Self::new(names, accepted.turn_id, Vec::new(), draining) }
-            }
+            Following::Running(reader) if accepted.queued => Self {
+                queued: Some(notices),
+                source: Some(Source::Turn(reader)),
+                ..Self::new(names, accepted.turn_id, Vec::new(), draining)
+            },
             following => {
-                let mut opening = vec![started(&names)];
+                let alone = notices.is_empty() && snapshot.is_none();
+                let mut opening = vec![started(&names).at(now.filter(|_| alone))];
                 opening.extend(notices);
                 opening.extend(snapshot.map(|snapshot| agui::snapshot(names.dialect, &snapshot, Some(cursor))));
                 Self::new(names, accepted.turn_id, opening, draining).following(following, accepted.waiting)
@@ -93,8 +105,31 @@ impl RunStream {
         Self::ended(names, opening, Vec::new(), draining)
     }
 
+    /// A run that somebody comes to, or back to after `after`.
+    pub(super) fn resumed(names: Names, run: Run, after: Option<Cursor>, draining: CancellationToken) -> Self {
+        match run {
+            Run::Queued(turn, reader) => {
+                Self { queued: Some(Vec::new()), source: Some(Source::Turn(reader)), ..Self::new(names, turn, Vec::new(), draining) }
+            }
+            Run::Ended(end) => {
+                let opening = if after.is_none() { vec![started(&names)] } else { Vec::new() };
+                let turn = names.run.clone();
+                Self::new(names, turn, opening, draining).following(Following::Ended(end), Vec::new())
+            }
+            Run::Begun(resumed) => {
+                let Resumed { turn, opening, events } = *resumed;
+                let opening = opening
+                    .into_iter()
+                    .flat_map(|(snapshot, cursor)| [started(&names), agui::snapshot(names.dialect, &snapshot, Some(cursor))]);
+                let opening = opening.collect();
+                let source = Some(Source::Run(Box::new(events)));
+                Self { source, after, ..Self::new(names, turn, opening, draining) }
+            }
+        }
+    }
+
     fn new(names: Names, turn: TurnId, opening: Vec<Frames>, draining: CancellationToken) -> Self {
-        Self { names, turn, opening, queued: None, reader: None, usage: Vec::new(), draining, end: None }
+        Self { names, turn, opening, queued: None, source: None, after: None, usage: Vec::new(), draining, end: None }
     }
 
     /// A run that only shows what is there; `waiting`: the calls that wait for results.
@@ -106,13 +141,13 @@ impl RunStream {
     fn following(mut self, following: Following, waiting: Vec<ToolCallId>) -> Self {
         let end = match following {
             Following::Running(reader) => {
-                self.reader = Some(reader);
+                self.source = Some(Source::Turn(reader));
                 return self;
             }
             Following::Ended(TurnEnd::Completed) if !waiting.is_empty() => TurnEnd::Waiting { calls: waiting },
             Following::Ended(end) => end,
         };
-        let last = self.finish(RunEnd::Turn(end));
+        let last = self.finish(RunEnd::Turn(end), None);
         self.opening.extend(last);
         self
     }
@@ -133,26 +168,30 @@ impl RunStream {
     }
 
     /// Everything that is ready, at least something; nothing after the terminal. Nothing is lost when the wait is given up.
-    pub(super) async fn next<C: Chunk>(&mut self) -> Option<C> {
-        let mut chunk = C::default();
+    pub(super) async fn next<C: Chunk + Default>(&mut self) -> Option<C> {
+        self.next_into(C::default()).await
+    }
+
+    /// The same, in a chunk that is empty so far.
+    pub(super) async fn next_into<C: Chunk>(&mut self, mut chunk: C) -> Option<C> {
         loop {
             self.gather(&mut chunk);
             if !chunk.is_empty() {
                 return Some(chunk);
             }
-            self.reader.as_ref()?;
+            self.source.as_ref()?;
             self.wait(&mut chunk).await;
         }
     }
 
     /// The first chunk: its opening, and the first words too when they come within `patience`. Empty when its turn waits for another.
-    pub(super) async fn first<C: Chunk>(&mut self, patience: Duration) -> C {
+    pub(super) async fn first<C: Chunk + Default>(&mut self, patience: Duration) -> C {
         let mut chunk = C::default();
-        if self.gather(&mut chunk) || self.reader.is_none() || self.is_queued() {
+        if self.gather(&mut chunk) || self.source.is_none() || self.is_queued() {
             return chunk;
         }
         // Running out of patience isn't an error: the opening then travels alone.
-        let _ = tokio::time::timeout(patience, async { while self.reader.is_some() && !self.wait(&mut chunk).await {} }).await;
+        let _ = tokio::time::timeout(patience, async { while self.source.is_some() && !self.wait(&mut chunk).await {} }).await;
         self.gather(&mut chunk);
         chunk
     }
@@ -163,7 +202,9 @@ impl RunStream {
             chunk.add(&frames);
         }
         let mut told = false;
-        while let Some(batch) = self.reader.as_mut().and_then(Reader::try_next) {
+        while chunk.bytes() < CHUNK_BYTES
+            && let Some(batch) = self.source.as_mut().and_then(Source::try_next)
+        {
             told |= self.take(&batch, chunk);
         }
         told
@@ -171,23 +212,18 @@ impl RunStream {
 
     /// Waits for one batch, or the end. Whether it said something.
     async fn wait(&mut self, chunk: &mut impl Chunk) -> bool {
-        let Some(reader) = self.reader.as_mut() else { return false };
-        match reader.next().await {
-            Ok(batch) => self.take(&batch, chunk),
+        let Some(source) = self.source.as_mut() else { return false };
+        match source.next().await {
+            Ok(told) => self.take(&told, chunk),
             Err(why) => {
-                let end = match why {
-                    ReadEnd::Slow => RunEnd::Slow,
-                    ReadEnd::Closed if self.draining.is_cancelled() => RunEnd::ShuttingDown,
-                    ReadEnd::Closed => RunEnd::Lost(Code::Internal),
-                    ReadEnd::Failed(code) => RunEnd::Lost(code),
-                };
-                self.finish(end).iter().for_each(|frames| chunk.add(frames));
+                let end = why.run_end(self.draining.is_cancelled());
+                self.finish(end, None).iter().for_each(|frames| chunk.add(frames));
                 true
             }
         }
     }
 
-    fn take(&mut self, batch: &Batch, chunk: &mut impl Chunk) -> bool {
+    fn take(&mut self, Told { batch, past }: &Told, chunk: &mut impl Chunk) -> bool {
         let dialect = self.names.dialect;
         if self.is_queued() {
             if !batch.events.iter().any(|event| is_of(&event.body, &self.turn)) {
@@ -196,13 +232,15 @@ impl RunStream {
             self.begin().iter().for_each(|frames| chunk.add(frames));
         }
         let frames = batch.rendered(dialect.index(), |events| agui::render(dialect, events));
-        let mut told = !frames.sse.is_empty();
+        let rest = self.after.filter(|_| *past).map(|after| frames.after(after));
+        let frames = rest.as_ref().unwrap_or(frames);
+        let mut told = !frames.is_empty();
         if told {
             chunk.add(frames);
         }
         for event in &batch.events {
             if let Some(end) = self.note(event) {
-                self.finish(RunEnd::Turn(end)).iter().for_each(|frames| chunk.add(frames));
+                self.finish(RunEnd::Turn(end), event.cursor).iter().for_each(|frames| chunk.add(frames));
                 told = true;
                 break;
             }
@@ -252,8 +290,8 @@ impl RunStream {
     }
 
     /// The one terminal, after the start when that wasn't told yet; an error may stand alone. Nothing is read after it.
-    fn finish(&mut self, end: RunEnd) -> Vec<Frames> {
-        self.reader = None;
+    fn finish(&mut self, end: RunEnd, cursor: Option<Cursor>) -> Vec<Frames> {
+        self.source = None;
         let mut last = match &end {
             RunEnd::Turn(_) => self.begin(),
             RunEnd::Slow | RunEnd::ShuttingDown | RunEnd::Lost(_) => Vec::new(),
@@ -270,9 +308,12 @@ impl RunStream {
             RunEnd::Turn(TurnEnd::Failed { code, message }) => error(*code, message),
             RunEnd::Slow => error(Code::TooSlow, "this reader fell too far behind; the turn goes on, and connect shows it whole"),
             RunEnd::ShuttingDown => error(Code::ShuttingDown, "the server stops; what was accepted is kept, and connect shows it"),
+            RunEnd::Lost(code @ Code::CursorUnknown) => {
+                error(*code, "what this reader had of a reply was given up meanwhile; join the run again without a cursor")
+            }
             RunEnd::Lost(code) => error(*code, "the session was given up after a fault; what was accepted is kept, and connect shows it"),
         };
-        last.push(terminal);
+        last.push(terminal.at(cursor));
         self.end = Some(end);
         last
     }
@@ -289,7 +330,7 @@ fn is_of(body: &EventBody, turn: &TurnId) -> bool {
 }
 
 /// What a client should know about what became of its view: never silent, never fatal.
-fn notices(dialect: Dialect, accepted: &Accepted) -> Vec<Frames> {
+fn notices(dialect: Dialect, accepted: &Accepted, cursor: Option<Cursor>) -> Vec<Frames> {
     let mut notices = Vec::new();
     if accepted.implied_count > 0 || !accepted.ignored.is_empty() || accepted.root_branch {
         let mut value = json!({
@@ -307,7 +348,18 @@ fn notices(dialect: Dialect, accepted: &Accepted) -> Vec<Frames> {
         let value = json!({ "message_ids": accepted.ignored_edits });
         notices.push(agui::custom(dialect, "headwater.ignored_edits", &value, None));
     }
+    if let Some(last) = notices.pop() {
+        notices.push(last.at(cursor));
+    }
     notices
+}
+
+/// Whether its reader goes on from now: not before its turn begins, and nothing follows an end.
+fn following_now(following: &Following, accepted: &Accepted) -> bool {
+    match following {
+        Following::Running(_) => !accepted.queued,
+        Following::Ended(_) => true,
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::ids::NodeId;
 use crate::protocol::{Code, Cursor, Ignored, IgnoredReason, Live, Message, Role};
-use crate::runtime::{Sink, channel};
+use crate::runtime::{Batch, Sink, channel};
 
 /// The types of what was told, in order.
 #[derive(Default, Debug)]
@@ -18,6 +18,10 @@ impl Chunk for Told {
 
     fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    fn bytes(&self) -> usize {
+        0
     }
 }
 
@@ -40,7 +44,7 @@ fn submitted(accepted: Accepted, following: Following) -> Submitted {
 }
 
 fn running(dialect: Dialect) -> (Sink, RunStream) {
-    let (sink, reader) = channel(4);
+    let (sink, reader) = channel(4, 1 << 20);
     let stream = RunStream::submitted(names(dialect), submitted(accepted(), Following::Running(reader)), CancellationToken::new());
     (sink, stream)
 }
@@ -179,7 +183,7 @@ async fn a_reader_that_is_dropped_gets_one_terminal_that_says_why() {
 
     let failed = Some(Code::StoreUnavailable);
     for (draining, failed, code) in [(true, None, "shutting_down"), (false, None, "internal"), (false, failed, "store_unavailable")] {
-        let (sink, reader) = channel(1);
+        let (sink, reader) = channel(1, 1 << 20);
         let token = CancellationToken::new();
         let mut stream = RunStream::submitted(names(Dialect::V1), submitted(accepted(), Following::Running(reader)), token.clone());
         assert_eq!(stream.next::<Told>().await.unwrap().types(), ["RUN_STARTED"]);
@@ -236,7 +240,7 @@ async fn a_session_that_is_not_there_is_an_empty_conversation() {
 
 /// A run `r1` whose turn is `turn` and waits for another.
 fn queued(dialect: Dialect, turn: &str) -> (Sink, RunStream) {
-    let (sink, reader) = channel(4);
+    let (sink, reader) = channel(4, 1 << 20);
     let accepted =
         Accepted { queued: true, position: Some(1), ignored_edits: vec!["u1".into()], ..Accepted::plain("s1".into(), turn.into()) };
     let submitted = Submitted { snapshot: Some(snapshot("as it was")), ..submitted(accepted, Following::Running(reader)) };
@@ -348,7 +352,7 @@ async fn who_joins_while_a_turn_waits_sees_its_calls_and_an_end() {
 
 #[tokio::test]
 async fn a_run_that_goes_on_with_a_turn_ends_with_that_and_reports_its_own_tokens() {
-    let (sink, reader) = channel(4);
+    let (sink, reader) = channel(4, 1 << 20);
     let accepted = Accepted::plain("s1".into(), "r0".into());
     let mut stream = RunStream::submitted(names(Dialect::V1), submitted(accepted, Following::Running(reader)), CancellationToken::new());
     let usage = Usage { input_tokens: Some(3), ..Usage::default() };

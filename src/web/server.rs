@@ -13,14 +13,18 @@ use actix_web::web::Data;
 use actix_web::{App, HttpServer};
 use socket2::{SockRef, Socket};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 
-use super::{Options, State, configure, log, origins, unread};
+use super::doors::{Doors, TurnedAway};
+use super::{Options, State, configure, doors, flow, log, origins, unread};
 use crate::runtime::Runtime;
 
 /// Data that was sent must be acknowledged within so long; a peer that stopped reading counts as gone then.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
+
+/// The kernel keeps about so many bytes for a peer that doesn't read; by itself it would keep megabytes.
+const KERNEL_BYTES: usize = 256 << 10;
 
 /// A server that is about to run.
 pub struct Serving {
@@ -36,27 +40,41 @@ pub struct Serving {
 
 /// Serves `runtime` on `listener`. Signals are the caller's: it drains the runtime before it stops the server.
 pub fn serve(runtime: &Runtime, options: Options, listener: TcpListener) -> io::Result<Serving> {
+    // Every connection inherits it.
+    SockRef::from(&listener).set_send_buffer_size(KERNEL_BYTES)?;
     let draining = CancellationToken::new();
-    let workers = options.workers;
+    let (workers, patience) = (options.workers, options.write());
+    let (head_within, idle) = (Duration::from_secs(options.header_secs), Duration::from_secs(options.connection_idle_secs));
     let state = Data::new(State::new(runtime.clone(), options, draining.clone()));
-    let runtime = runtime.clone();
+    if let Some(readout) = state.readout.clone() {
+        actix_web::rt::spawn(readout.keep_up());
+    }
+    let (runtime, doors) = (runtime.clone(), state.doors.clone());
     let factory = move || {
         // Called on each worker's thread, more than once.
         runtime.enter();
         App::new()
             .app_data(state.clone())
+            .app_data(flow::Watch::new(patience))
             .configure(configure)
             .wrap(origins::cors(state.origins.clone()))
             .wrap(from_fn(origins::guard))
+            .wrap(from_fn(doors::guard))
             .wrap(from_fn(log::line))
             .wrap(from_fn(unread::guard))
+            .wrap(from_fn(flow::guard))
     };
     let mut server = HttpServer::new(factory)
         // A client that closes its side has gone: its stream must end, not wait for the next write.
         .h1_allow_half_closed(false)
         .disable_signals()
         .shutdown_timeout(5)
-        .on_connect(keep_socket);
+        .client_request_timeout(head_within)
+        .keep_alive(idle)
+        .on_connect(move |connection, data| {
+            keep_socket(connection, data);
+            let_in(&doors, connection, data);
+        });
     if let Some(workers) = workers {
         server = server.workers(workers.max(1));
     }
@@ -96,6 +114,25 @@ fn keep_socket(connection: &dyn Any, data: &mut Extensions) {
             data.insert(Cutter(Arc::new(socket)));
         }
         Err(error) => warn!(%error, "a connection could not be prepared"),
+    }
+}
+
+/// Counts a connection as long as it lasts. One too many is told so and closed before anything is read of it.
+fn let_in(doors: &Arc<Doors>, connection: &dyn Any, data: &mut Extensions) {
+    let Some(stream) = connection.downcast_ref::<TcpStream>() else { return };
+    match doors.connect(stream.peer_addr().ok().map(|peer| peer.ip())) {
+        Ok(counted) => {
+            data.insert(Arc::new(counted));
+        }
+        Err(refusal) => {
+            info!(error = %refusal.code, "connection refused");
+            super::error::count(refusal.code);
+            let away = TurnedAway(refusal);
+            let socket = SockRef::from(stream);
+            // A fresh socket takes so little at once. Who doesn't read it sees the connection end.
+            let _ = socket.send(away.answer().as_bytes()).and_then(|_| socket.shutdown(Shutdown::Both));
+            data.insert(away);
+        }
     }
 }
 

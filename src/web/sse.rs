@@ -40,6 +40,10 @@ impl Chunk for Bundle {
     fn is_empty(&self) -> bool {
         self.one.is_empty()
     }
+
+    fn bytes(&self) -> usize {
+        self.one.len().max(self.many.len())
+    }
 }
 
 impl Bundle {

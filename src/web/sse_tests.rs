@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::agui::Dialect;
-use crate::protocol::{Accepted, Cursor, Event, EventBody, Live};
+use crate::protocol::{Accepted, Cursor, Event, EventBody, Framed, Frames, Live};
 use crate::runtime::{Batch, Following, Sink, Submitted, channel};
 use crate::web::run::Names;
 
 fn running() -> (Sink, RunStream) {
-    let (sink, reader) = channel(8);
+    let (sink, reader) = channel(8, 1 << 20);
     let accepted = Accepted::plain("s1".into(), "r1".into());
     let submitted = Submitted { accepted, snapshot: None, cursor: Cursor::after(1), following: Following::Running(reader) };
     let names = Names { dialect: Dialect::Legacy, thread: "s1".into(), run: "r1".into() };
@@ -33,7 +33,7 @@ async fn one_piece_carries_everything_that_is_ready() {
     let first: Bundle = run.first(Duration::ZERO).await;
     let mut body = std::pin::pin!(body(first.into_bytes(), run, ending(), Duration::from_secs(15)));
     let opening = body.next().await.unwrap().unwrap();
-    assert!(opening.starts_with(b"data: {\"type\":\"RUN_STARTED\""), "{opening:?}");
+    assert!(opening.starts_with(b"id: 1\ndata: {\"type\":\"RUN_STARTED\""), "{opening:?}");
     for word in ["Hel", "lo"] {
         let live = Live::Text { reply_id: "a1".into(), delta: word.to_owned() };
         assert!(sink.send(&batch(vec![EventBody::Live(live)])));
@@ -61,8 +61,8 @@ async fn an_idle_stream_gets_comments() {
 
 #[test]
 fn one_frame_is_not_copied() {
-    let json = 6..8;
-    let frames = Frames { sse: Bytes::from(b"data: {}\n\n".to_vec()), json: vec![json] };
+    let place = Framed { cursor: None, json: 6..8 };
+    let frames = Frames { sse: Bytes::from(b"data: {}\n\n".to_vec()), events: vec![place] };
     let mut bundle = Bundle::default();
     bundle.add(&frames);
     assert_eq!(bundle.into_bytes().as_ptr(), frames.sse.as_ptr());
@@ -70,7 +70,7 @@ fn one_frame_is_not_copied() {
 
 #[actix_web::test]
 async fn a_queued_run_is_answered_at_once_with_a_comment() {
-    let (sink, reader) = channel(8);
+    let (sink, reader) = channel(8, 1 << 20);
     let accepted = Accepted { queued: true, ..Accepted::plain("s1".into(), "r1".into()) };
     let submitted = Submitted { accepted, snapshot: None, cursor: Cursor::after(1), following: Following::Running(reader) };
     let names = Names { dialect: Dialect::V1, thread: "s1".into(), run: "r1".into() };

@@ -1,26 +1,51 @@
-//! The WebSocket of AG-UI: bare frames, several runs in a row, abort, ping. One loop reads, one task writes, one task follows each
-//! run that was submitted; nothing of the engine ever waits for a socket.
+//! Sockets: AG-UI's bare frames and the native ones. One loop reads, one task writes, whatever is spoken; one task follows each
+//! run that was submitted and each session that is read; nothing of the engine ever waits for a socket.
 
+mod asks;
 mod close;
+mod desk;
+mod done;
+#[cfg(feature = "echo")]
+mod echo;
+mod envelope;
 mod follow;
 mod guard;
+mod native;
 mod outbox;
+mod plain;
 mod runs;
+mod shared;
+mod single;
 mod socket;
+mod source;
+mod subscriptions;
+mod talk;
+mod telling;
+mod thread;
+mod voice;
 mod waiting;
 
 use std::pin::Pin;
 
 use actix_web::error::PayloadError;
-use actix_web::http::header::{HeaderMap, UPGRADE};
+use actix_web::http::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use actix_web::web::{self, Bytes, Data};
 use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, dev};
 use futures_util::Stream;
+use serde::Deserialize;
 
-use super::State;
+use self::native::Native;
+use self::outbox::Outbox;
+use self::plain::Plain;
+use self::shared::Shared;
+use self::talk::Talk;
 use super::caller::Caller;
+use super::error::Failure;
 use super::log::LoggedElsewhere;
+use super::resume::Asked;
 use super::server::Cutter;
+use super::{State, flow};
+use crate::agui::Dialect;
 use crate::ids::AgentId;
 use crate::protocol::{Code, Refusal};
 
@@ -33,7 +58,7 @@ fn asks_for_websocket(headers: &HeaderMap) -> bool {
     headers.get(UPGRADE).and_then(|upgrade| upgrade.to_str().ok()).is_some_and(|upgrade| upgrade.eq_ignore_ascii_case("websocket"))
 }
 
-/// Opens the socket and serves it in a task of its own. A subprotocol that the client offers is passed over: the frames are plain.
+/// Opens a socket to agent `agent_id`: with the subprotocol one that several sessions share, with none one of bare frames.
 pub(super) async fn open(
     request: &HttpRequest,
     payload: web::Payload,
@@ -41,9 +66,95 @@ pub(super) async fn open(
     caller: Caller,
     agent_id: AgentId,
 ) -> Result<HttpResponse, Refusal> {
+    let name = format!("agents/{agent_id}");
+    let offers = offers(request.headers());
+    if offers.is_empty() {
+        let asked = Asked::of(request)?;
+        let coming = asked.resumes().then(|| asked.coming(request.headers()));
+        let (dialect, with_ids) = (asked.dialect(), asked.names_run());
+        let talk =
+            |outbox| Talk::Plain(Box::new(Plain::new(state.clone(), caller, agent_id, outbox).speaking(dialect, with_ids).coming(coming)));
+        return serve(request, payload, &state, name, talk).await;
+    }
+    if !offers.iter().any(|offer| offer == SHARED) {
+        return Err(no_such_protocol(&offers, &[SHARED]));
+    }
+    let dialect = dialect(request)?;
+    let talk = |outbox| Talk::Shared(Box::new(Shared::new(state.clone(), caller, agent_id, dialect, outbox)));
+    let mut response = serve(request, payload, &state, name, talk).await?;
+    response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SHARED));
+    Ok(response)
+}
+
+/// The subprotocol of sockets that several sessions share.
+const SHARED: &str = "ag-ui.ws.v1";
+
+/// The subprotocols that a client offers.
+fn offers(headers: &HeaderMap) -> Vec<String> {
+    let lists = headers.get_all(SEC_WEBSOCKET_PROTOCOL).map(|list| String::from_utf8_lossy(list.as_bytes()).into_owned());
+    lists
+        .flat_map(|list| list.split(',').map(|offer| offer.trim().to_owned()).collect::<Vec<_>>())
+        .filter(|offer| !offer.is_empty())
+        .collect()
+}
+
+/// A browser would close a socket whose server takes none of its offers, and not say why.
+fn no_such_protocol(offers: &[String], known: &[&str]) -> Refusal {
+    let offered: String = offers.join(", ").chars().take(100).collect();
+    let instead = if known.is_empty() { "offer none".to_owned() } else { format!("offer {}, or none", known.join(", ")) };
+    let text = format!("none of the subprotocols offered ({offered}) is spoken here; {instead}");
+    Refusal::new(Code::BadRequest, text).with("at", "Sec-WebSocket-Protocol").with("protocols", known.to_vec())
+}
+
+/// What a query may say of a shared socket.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SharedAsked {
+    protocol_version: Option<String>,
+}
+
+fn dialect(request: &HttpRequest) -> Result<Dialect, Refusal> {
+    let asked = web::Query::<SharedAsked>::from_query(request.query_string())
+        .map_err(|error| Refusal::new(Code::BadRequest, format!("the query can't be read: {error}")))?;
+    Ok(Dialect::of_version(asked.protocol_version.as_deref()))
+}
+
+/// `GET /v1/ws`: a socket on which native frames are spoken.
+pub(super) async fn native(
+    request: HttpRequest,
+    state: Data<State>,
+    caller: Caller,
+    payload: web::Payload,
+) -> Result<HttpResponse, Failure> {
+    if !is_upgrade(&request) {
+        return Err(Refusal::new(Code::BadRequest, "open a WebSocket here").into());
+    }
+    let offers = offers(request.headers());
+    if !offers.is_empty() {
+        return Err(no_such_protocol(&offers, &[]).into());
+    }
+    let talk = |outbox| Talk::Native(Box::new(Native::new(state.clone(), caller, outbox)));
+    Ok(serve(&request, payload, &state, "v1".to_owned(), talk).await?)
+}
+
+/// `GET /`: a socket that says back what it hears.
+#[cfg(feature = "echo")]
+pub(super) async fn echo(request: HttpRequest, state: Data<State>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    Ok(serve(&request, payload, &state, "echo".to_owned(), |outbox| Talk::Echo(echo::Echo::new(outbox))).await?)
+}
+
+/// Opens the socket and serves it in a task of its own.
+async fn serve(
+    request: &HttpRequest,
+    payload: web::Payload,
+    state: &Data<State>,
+    name: String,
+    talk: impl FnOnce(Outbox) -> Talk,
+) -> Result<HttpResponse, Refusal> {
     if state.draining.is_cancelled() {
         return Err(Refusal::new(Code::ShuttingDown, "the server stops; connect again"));
     }
+    let counted = state.doors.open_socket()?;
     let options = &state.options;
     let guarded = guard::Guard::new(payload, options.frame_bytes_max, options.message_frames_max);
     let guarded: Pin<Box<dyn Stream<Item = Result<Bytes, PayloadError>>>> = Box::pin(guarded);
@@ -53,10 +164,13 @@ pub(super) async fn open(
     let messages =
         messages.max_frame_size(options.frame_bytes_max).aggregate_continuations().max_continuation_size(options.message_bytes_max);
     let cutter = request.conn_data::<Cutter>().cloned();
-    let (outbox, writer) = outbox::open(session, cutter.clone(), options);
-    let socket = socket::Socket::new(state, caller, agent_id, outbox, cutter);
+    let (outbox, writer) = outbox::open(session, flow::of(request), cutter.clone(), options);
+    let socket = socket::Socket::new(state.clone(), name, talk(outbox.clone()), outbox, cutter);
     request.extensions_mut().insert(LoggedElsewhere);
-    actix_web::rt::spawn(socket.serve(messages, writer));
+    actix_web::rt::spawn(async move {
+        socket.serve(messages, writer).await;
+        drop(counted);
+    });
     Ok(response)
 }
 

@@ -1,7 +1,8 @@
-//! What waits to be written to one socket, and the task that writes it. Bounded in pieces and bytes; each write has a time limit;
-//! a socket that doesn't take what it is sent is cut.
+//! What waits to be written to one socket, and the task that writes it. Bounded in pieces and bytes; whoever tells a run waits for room,
+//! so that what a slow socket doesn't take waits with its reader, where it is put together. A socket that takes nothing is cut.
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,29 +10,80 @@ use actix_web::rt::task::JoinHandle;
 use actix_web::web::Bytes;
 use actix_ws::{CloseReason, Closed, Session};
 use bytestring::ByteString;
-use tokio::sync::{Semaphore, mpsc};
+use local_channel::mpsc::{self, Receiver, Sender};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::super::Options;
+use super::super::flow::Flow;
 use super::super::run::Chunk;
 use super::super::server::Cutter;
-use crate::protocol::Frames;
+use super::close;
+use super::envelope::Envelope;
+use crate::protocol::{Cursor, Frames};
 
-/// The JSON texts of frames that are ready together.
+/// The texts of frames that are ready together.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    texts: Vec<Bytes>,
+    envelope: Envelope,
+    list: Vec<Text>,
+    /// The last one's.
+    cursor: Option<Bytes>,
     bytes: usize,
+}
+
+/// One text frame.
+#[derive(Debug)]
+struct Text {
+    text: Bytes,
+    /// Where a reader that got it may go on.
+    cursor: Option<Bytes>,
+}
+
+impl Texts {
+    /// None yet; each will be in this envelope.
+    pub(super) fn within(envelope: Envelope) -> Self {
+        Self { envelope, ..Self::default() }
+    }
+
+    /// The last place after which a reader of them may go on.
+    pub(super) fn cursor(&self) -> Option<Cursor> {
+        std::str::from_utf8(self.cursor.as_ref()?).ok()?.parse().ok()
+    }
+
+    /// Adds texts as they are.
+    pub(super) fn append(&mut self, texts: Self) {
+        self.bytes += texts.bytes;
+        self.list.extend(texts.list);
+    }
 }
 
 impl Chunk for Texts {
     fn add(&mut self, frames: &Frames) {
-        self.texts.extend(frames.texts());
-        self.bytes += frames.sse.len();
+        for (framed, text) in frames.events.iter().zip(self.envelope.texts(frames)) {
+            let cursor = framed.cursor.clone().map(|cursor| frames.sse.slice(cursor));
+            if cursor.is_some() {
+                self.cursor.clone_from(&cursor);
+            }
+            self.bytes += text.len();
+            self.list.push(Text { text, cursor: cursor.filter(|_| self.envelope.is_of_one_session()) });
+        }
     }
 
     fn is_empty(&self) -> bool {
-        self.texts.is_empty()
+        self.list.is_empty()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(feature = "echo")]
+impl Texts {
+    /// This text, as it is.
+    pub(super) fn one(text: Bytes) -> Self {
+        Self { bytes: text.len(), list: vec![Text { text, cursor: None }], ..Self::default() }
     }
 }
 
@@ -43,10 +95,17 @@ impl From<Frames> for Texts {
     }
 }
 
+/// Whoever tells a run goes on while less than so many bytes wait.
+const READY_BYTES: usize = 64 << 10;
+
 /// One thing to write.
 #[derive(Debug)]
 enum Piece {
+    /// What comes next is another run's.
+    Begin,
     Texts(Texts),
+    #[cfg(feature = "echo")]
+    Binary(Bytes),
     Pong(Bytes),
     Ping,
     Close(Option<CloseReason>),
@@ -59,18 +118,29 @@ pub(super) struct Full;
 /// The sending end. Never waits.
 #[derive(Clone)]
 pub(super) struct Outbox {
-    sender: mpsc::Sender<Piece>,
+    sender: Sender<Piece>,
     shared: Rc<Shared>,
 }
 
 struct Shared {
+    pieces: Cell<usize>,
+    pieces_max: usize,
     bytes: Cell<usize>,
     bytes_max: usize,
+    /// Notified when something was written.
+    written: Notify,
     hurry: CancellationToken,
     last: RefCell<Option<CloseReason>>,
+    /// Where the reader of the run that is told may go on.
+    cursor: RefCell<Option<Bytes>>,
 }
 
 impl Outbox {
+    /// What comes next is another run's.
+    pub(super) fn begin(&self) -> Result<(), Full> {
+        self.push(Piece::Begin)
+    }
+
     /// Adds texts, in order.
     pub(super) fn texts(&self, texts: Texts) -> Result<(), Full> {
         let bytes = self.shared.bytes.get() + texts.bytes;
@@ -81,6 +151,35 @@ impl Outbox {
         self.push(Piece::Texts(texts))?;
         self.shared.bytes.set(bytes);
         Ok(())
+    }
+
+    /// Waits until little is waiting. For ever, when the socket is gone.
+    pub(super) async fn room(&self) {
+        while !self.has_room() {
+            self.shared.written.notified().await;
+        }
+    }
+
+    /// Adds a binary frame.
+    #[cfg(feature = "echo")]
+    pub(super) fn binary(&self, content: Bytes) -> Result<(), Full> {
+        self.push(Piece::Binary(content))
+    }
+
+    /// Adds texts as soon as there is room for them, however large they are. For ever, when the socket is gone.
+    pub(super) async fn in_time(&self, texts: Texts) -> Result<(), Full> {
+        let fits = || {
+            let waiting = self.shared.bytes.get();
+            waiting == 0 || waiting + texts.bytes <= self.shared.bytes_max
+        };
+        while !self.has_room() || !fits() {
+            self.shared.written.notified().await;
+        }
+        self.texts(texts)
+    }
+
+    fn has_room(&self) -> bool {
+        self.shared.bytes.get() < READY_BYTES && self.shared.pieces.get() < self.shared.pieces_max.div_ceil(2)
     }
 
     /// Asks whether the peer is there.
@@ -107,7 +206,13 @@ impl Outbox {
     }
 
     fn push(&self, piece: Piece) -> Result<(), Full> {
-        self.sender.try_send(piece).map_err(|_| Full)
+        let pieces = self.shared.pieces.get();
+        if pieces >= self.shared.pieces_max {
+            return Err(Full);
+        }
+        self.sender.send(piece).map_err(|_| Full)?;
+        self.shared.pieces.set(pieces + 1);
+        Ok(())
     }
 }
 
@@ -125,16 +230,27 @@ pub(super) enum Written {
 /// Where frames are written to; a trait so that a socket that doesn't read can be played in tests.
 trait Sink {
     async fn text(&mut self, text: ByteString) -> Result<(), Closed>;
+    #[cfg(feature = "echo")]
+    async fn binary(&mut self, content: Bytes) -> Result<(), Closed>;
     async fn ping(&mut self) -> Result<(), Closed>;
     async fn pong(&mut self, content: &[u8]) -> Result<(), Closed>;
     async fn close(self, reason: Option<CloseReason>) -> Result<(), Closed>;
 }
 
-struct Wire(Session);
+struct Wire(Session, Rc<Flow>);
 
 impl Sink for Wire {
     async fn text(&mut self, text: ByteString) -> Result<(), Closed> {
+        self.1.room().await;
+        self.1.put(text.len());
         self.0.text(text).await
+    }
+
+    #[cfg(feature = "echo")]
+    async fn binary(&mut self, content: Bytes) -> Result<(), Closed> {
+        self.1.room().await;
+        self.1.put(content.len());
+        self.0.binary(content).await
     }
 
     async fn ping(&mut self) -> Result<(), Closed> {
@@ -151,11 +267,13 @@ impl Sink for Wire {
 }
 
 /// An outbox for `session`, and the task that empties it.
-pub(super) fn open(session: Session, cutter: Option<Cutter>, options: &Options) -> (Outbox, JoinHandle<Written>) {
+pub(super) fn open(session: Session, flow: Rc<Flow>, cutter: Option<Cutter>, options: &Options) -> (Outbox, JoinHandle<Written>) {
     let (outbox, receiver) = channel(options);
-    let writer = Writer { receiver, shared: outbox.shared.clone(), patience: options.write() };
+    let watched = flow.clone();
+    let progress = Box::new(move || watched.pieces());
+    let writer = Writer { receiver, shared: outbox.shared.clone(), patience: options.write(), progress };
     let task = actix_web::rt::spawn(async move {
-        let written = writer.run(Wire(session)).await;
+        let written = writer.run(Wire(session, flow)).await;
         if written == Written::Cut
             && let Some(cutter) = cutter
         {
@@ -166,21 +284,28 @@ pub(super) fn open(session: Session, cutter: Option<Cutter>, options: &Options) 
     (outbox, task)
 }
 
-fn channel(options: &Options) -> (Outbox, mpsc::Receiver<Piece>) {
-    let (sender, receiver) = mpsc::channel(options.outbox_batches_max.clamp(8, Semaphore::MAX_PERMITS));
+fn channel(options: &Options) -> (Outbox, Receiver<Piece>) {
+    // Takes no memory as long as nothing waits.
+    let (sender, receiver) = mpsc::channel();
     let shared = Rc::new(Shared {
+        pieces: Cell::new(0),
+        pieces_max: options.outbox_batches_max.max(8),
         bytes: Cell::new(0),
         bytes_max: options.outbox_bytes_max,
+        written: Notify::new(),
         hurry: CancellationToken::new(),
         last: RefCell::new(None),
+        cursor: RefCell::new(None),
     });
     (Outbox { sender, shared }, receiver)
 }
 
 struct Writer {
-    receiver: mpsc::Receiver<Piece>,
+    receiver: Receiver<Piece>,
     shared: Rc<Shared>,
     patience: Duration,
+    /// Grows as long as the peer reads.
+    progress: Box<dyn Fn() -> u64>,
 }
 
 impl Writer {
@@ -194,11 +319,13 @@ impl Writer {
                 piece = self.receiver.recv() => piece,
             };
             let Some(piece) = piece else { break };
+            self.shared.pieces.update(|pieces| pieces - 1);
             let written = tokio::select! {
                 biased;
                 () = hurry.cancelled() => break,
                 written = self.write(&mut sink, piece) => written,
             };
+            self.shared.written.notify_waiters();
             match written {
                 Ok(None) => {}
                 Ok(Some(reason)) => {
@@ -208,7 +335,9 @@ impl Writer {
                 Err(end) => return end,
             }
         }
-        let last = self.shared.last.borrow_mut().take();
+        // What waits isn't written any more.
+        drop(self.receiver);
+        let last = self.shared.last.take().map(|reason| close::after(reason, self.shared.cursor.take().as_deref()));
         match tokio::time::timeout(self.patience, sink.close(last)).await {
             Ok(Ok(())) => Written::Closed,
             Ok(Err(Closed)) => Written::Gone,
@@ -219,26 +348,38 @@ impl Writer {
     /// Writes one piece; hands a close back.
     async fn write(&self, sink: &mut impl Sink, piece: Piece) -> Result<Option<Option<CloseReason>>, Written> {
         match piece {
-            Piece::Texts(Texts { texts, bytes }) => {
-                for text in texts {
+            Piece::Texts(Texts { list, bytes, .. }) => {
+                for Text { text, cursor } in list {
                     // What was rendered is JSON, hence UTF-8.
                     let Ok(text) = ByteString::try_from(text) else { continue };
                     self.timed(sink.text(text)).await?;
+                    if cursor.is_some() {
+                        self.shared.cursor.replace(cursor);
+                    }
                 }
                 self.shared.bytes.set(self.shared.bytes.get().saturating_sub(bytes));
             }
+            #[cfg(feature = "echo")]
+            Piece::Binary(content) => self.timed(sink.binary(content)).await?,
             Piece::Ping => self.timed(sink.ping()).await?,
             Piece::Pong(content) => self.timed(sink.pong(&content)).await?,
+            Piece::Begin => drop(self.shared.cursor.take()),
             Piece::Close(reason) => return Ok(Some(reason)),
         }
         Ok(None)
     }
 
+    /// Writes, as long as the peer goes on reading.
     async fn timed(&self, write: impl Future<Output = Result<(), Closed>>) -> Result<(), Written> {
-        match tokio::time::timeout(self.patience, write).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(Closed)) => Err(Written::Gone),
-            Err(_) => Err(Written::Cut),
+        let mut write = pin!(write);
+        loop {
+            let before = (self.progress)();
+            match tokio::time::timeout(self.patience, &mut write).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(Closed)) => return Err(Written::Gone),
+                Err(_) if (self.progress)() != before => {}
+                Err(_) => return Err(Written::Cut),
+            }
         }
     }
 }

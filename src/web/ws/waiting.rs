@@ -83,7 +83,7 @@ mod tests {
 
     fn run(id: &str) -> Waiting {
         let body = format!(r#"{{"threadId": "s1", "runId": "{id}", "messages": []}}"#);
-        let limits = Limits { view_messages_max: 10, content_bytes_max: 1000 };
+        let limits = Limits { view_messages_max: 10, content_bytes_max: 1000, ..Limits::DEFAULT };
         Waiting::Run(Box::new(RunInput::decode(body.as_bytes(), &limits).unwrap()))
     }
 

@@ -1,0 +1,458 @@
+//! A session's events as AG-UI runs, one after another, for who reads the session and not one run: each turn is a run of its own,
+//! whoever asked for it. What others wrote comes with the run's start; when the branch changes the whole is to be shown again.
+//! Without IO. May not know sockets.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::super::run::Chunk;
+use crate::agui::{self, Dialect, Outcome};
+use crate::ids::{Millis, NodeId, SERVER_PREFIX, SessionId, ToolCallId, TurnId};
+use crate::protocol::{Cursor, Event, EventBody, Frames, Message, Role, Snapshot, Usage};
+use crate::runtime::{Batch, TurnEnd};
+
+/// Where in a session's events its reader is, and what of them is still to be told.
+#[derive(Clone, Debug)]
+pub(super) struct Telling {
+    dialect: Dialect,
+    thread: SessionId,
+    /// The last node of the path that the reader has.
+    head: Option<NodeId>,
+    /// The run that was started.
+    run: Option<Run>,
+    /// The record that began the call that runs.
+    call: Option<u64>,
+    /// The place after which it is told.
+    after: Option<Cursor>,
+    /// The turn whose run was told to its end already.
+    told: Option<TurnId>,
+    /// What was written since the last run.
+    news: Vec<Arc<Message>>,
+    /// The turn that goes on with results, and the name under which it does.
+    joined: Option<(TurnId, TurnId)>,
+    /// The calls that a turn waits for.
+    open: Vec<ToolCallId>,
+    /// Of what isn't told yet, where and when it happened.
+    pending: Option<(Option<Cursor>, Millis)>,
+    /// Whether the reader's path isn't the session's any more.
+    moved: bool,
+    /// What is known for sure, of a place that was looked up.
+    knows: Knows,
+}
+
+/// What the events so far say for sure.
+#[derive(Clone, Copy, Debug, Default)]
+struct Knows {
+    head: bool,
+    run: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Run {
+    turn: TurnId,
+    name: TurnId,
+    usage: Vec<Usage>,
+}
+
+/// A run that is over, and how it ended.
+#[derive(Debug)]
+pub(super) struct Over {
+    name: TurnId,
+    end: TurnEnd,
+    usage: Vec<Usage>,
+    cursor: Option<Cursor>,
+    at: Millis,
+}
+
+/// What an event means for the reader.
+enum Step {
+    /// Nothing.
+    Silent,
+    /// It is told inside the run.
+    Inside,
+    /// It waits for what comes next.
+    Pending,
+    /// A run starts.
+    Starts,
+    /// The run ends.
+    Ends(TurnEnd),
+    /// A run starts and ends at once.
+    Passes(TurnEnd),
+    /// The whole is to be shown.
+    Moves,
+}
+
+impl Telling {
+    /// At the beginning of session `thread`, for a reader of `dialect`.
+    pub(super) fn new(dialect: Dialect, thread: SessionId) -> Self {
+        Self {
+            dialect,
+            thread,
+            head: None,
+            run: None,
+            call: None,
+            after: None,
+            told: None,
+            news: Vec::new(),
+            joined: None,
+            open: Vec::new(),
+            pending: None,
+            moved: false,
+            knows: Knows::default(),
+        }
+    }
+
+    /// The state after `events`, which lead to a place and begin somewhere (or `at_start`). Nothing, when they are too few to say.
+    pub(super) fn after(mut self, events: &[Event], at_start: bool) -> Option<Self> {
+        self.knows = Knows { head: at_start, run: at_start };
+        for event in events {
+            match self.step(event) {
+                Step::Starts => self.started(),
+                Step::Ends(_) | Step::Passes(_) => self.ended(),
+                Step::Silent | Step::Inside | Step::Pending | Step::Moves => {}
+            }
+        }
+        // A reader that names a place has what is before it.
+        (self.news, self.pending, self.moved) = (Vec::new(), None, false);
+        (self.knows.head && self.knows.run).then_some(self)
+    }
+
+    /// The same, told after `place` and not before.
+    #[must_use]
+    pub(super) fn told_after(self, place: Cursor) -> Self {
+        Self { after: Some(place), ..self }
+    }
+
+    /// The record that began the call that runs there.
+    pub(super) fn call(&self) -> Option<u64> {
+        self.call
+    }
+
+    /// The run of `turn`, if it is the one that was started, was told to its end already.
+    #[must_use]
+    pub(super) fn told_to_its_end(self, turn: TurnId) -> Self {
+        Self { told: Some(turn), ..self }
+    }
+
+    /// Passes over what a snapshot will show. The runs that began or ended meanwhile and are over are added to `over`.
+    pub(super) fn pass_over(&mut self, events: &[Event], over: &mut Vec<Over>) {
+        for event in events {
+            let (cursor, at) = (event.cursor, event.at);
+            match self.step(event) {
+                Step::Starts => self.started(),
+                Step::Ends(end) => {
+                    let run = self.run.take();
+                    over.extend(run.map(|Run { name, usage, .. }| Over { name, end, usage, cursor, at }));
+                    self.ended();
+                }
+                Step::Passes(end) => over.push(self.over_at_once(end, cursor, at)),
+                Step::Silent | Step::Inside | Step::Pending | Step::Moves => {}
+            }
+        }
+    }
+
+    /// The whole conversation as it is at `cursor`: in the run that goes on, else in the last one that is over, else in a run of its
+    /// own. Those that are over are told first, each by its start and end.
+    pub(super) fn show(
+        &mut self,
+        snapshot: &Snapshot,
+        cursor: Cursor,
+        waiting: &[ToolCallId],
+        mut over: Vec<Over>,
+        chunk: &mut impl Chunk,
+    ) {
+        if let Some((_, at)) = self.pending.take().filter(|_| self.joined.is_some()) {
+            over.push(self.over_at_once(TurnEnd::Waiting { calls: waiting.to_vec() }, Some(cursor), at));
+        }
+        (self.news, self.pending, self.moved, self.after) = (Vec::new(), None, false, Some(cursor));
+        let now = crate::clock::now();
+        let last = if self.run.is_some() { None } else { Some(over.pop().unwrap_or_else(|| shown(cursor, waiting, now))) };
+        for Over { name, end, usage, cursor, at } in &over {
+            chunk.add(&agui::run_started(self.dialect, &self.thread, name, *at));
+            self.finish(name, end, usage, *cursor, *at, chunk);
+        }
+        if let Some(Over { name, end, usage, at, .. }) = last {
+            chunk.add(&agui::run_started(self.dialect, &self.thread, &name, at));
+            chunk.add(&agui::snapshot(self.dialect, snapshot, None));
+            self.finish(&name, &end, &usage, Some(cursor), at, chunk);
+            self.joined = None;
+        } else if let Some(run) = &self.run {
+            chunk.add(&agui::run_started(self.dialect, &self.thread, &run.name, now));
+            chunk.add(&agui::snapshot(self.dialect, snapshot, Some(cursor)));
+        }
+    }
+
+    fn over_at_once(&mut self, end: TurnEnd, cursor: Option<Cursor>, at: Millis) -> Over {
+        let name = self.joined.as_ref().map_or_else(|| own(cursor.unwrap_or(Cursor::after(0))), |(_, name)| name.clone());
+        self.ended();
+        Over { name, end, usage: Vec::new(), cursor, at }
+    }
+
+    /// The session is gone in the middle of a run.
+    pub(super) fn broken(&mut self, code: crate::protocol::Code, message: &str, chunk: &mut impl Chunk) {
+        if self.run.take().is_some() {
+            chunk.add(&agui::run_error(self.dialect, code, message, None));
+        }
+    }
+
+    /// Adds what a batch tells. Where the whole is to be shown instead of the rest, if it is.
+    pub(super) fn take(&mut self, batch: &Batch, chunk: &mut impl Chunk) -> Option<Cursor> {
+        let mut inside: Option<Range<usize>> = None;
+        for (index, event) in batch.events.iter().enumerate() {
+            if self.joined.is_some() && !goes_on(&event.body) {
+                self.pass_pending(chunk);
+                self.joined = None;
+            }
+            let step = self.step(event);
+            match step {
+                Step::Inside => inside = Some(inside.map_or(index, |range| range.start)..index + 1),
+                Step::Silent | Step::Pending => {}
+                Step::Starts | Step::Ends(_) | Step::Passes(_) | Step::Moves => self.tell(batch, inside.take(), chunk),
+            }
+            match step {
+                Step::Silent | Step::Inside | Step::Pending => {}
+                Step::Starts => self.start(event, chunk),
+                Step::Ends(end) => {
+                    self.end(&end, event.cursor, event.at, chunk);
+                    if self.moved {
+                        return event.cursor;
+                    }
+                }
+                Step::Passes(end) => self.pass(end, event.cursor, event.at, chunk),
+                Step::Moves => return event.cursor,
+            }
+        }
+        self.tell(batch, inside, chunk);
+        self.pass_pending(chunk);
+        None
+    }
+
+    /// What was written and brought no reply is a run of its own.
+    fn pass_pending(&mut self, chunk: &mut impl Chunk) {
+        let Some((cursor, at)) = self.pending else { return };
+        let end = if self.open.is_empty() { TurnEnd::Completed } else { TurnEnd::Waiting { calls: self.open.clone() } };
+        self.pass(end, cursor, at, chunk);
+    }
+
+    /// The events inside the run that stand at `range`. When the batch tells no more than them, as all its readers share it.
+    fn tell(&mut self, batch: &Batch, range: Option<Range<usize>>, chunk: &mut impl Chunk) {
+        let Some(range) = range.filter(|_| !self.is_told()) else { return };
+        let others = batch.events[..range.start].iter().chain(&batch.events[range.end..]);
+        let dialect = self.dialect;
+        let rendered: Frames;
+        let frames = if others.into_iter().all(|event| is_silent(&event.body)) {
+            batch.rendered(dialect.index(), |events| agui::render(dialect, events))
+        } else {
+            rendered = agui::render(dialect, &batch.events[range]);
+            &rendered
+        };
+        // Marks that are told together may begin before the place.
+        let rest = self.after.take().map(|after| frames.after(after));
+        let frames = rest.as_ref().unwrap_or(frames);
+        if !frames.is_empty() {
+            chunk.add(frames);
+        }
+    }
+
+    fn start(&mut self, event: &Event, chunk: &mut impl Chunk) {
+        let Some(run) = &self.run else { return };
+        chunk.add(&agui::run_started_with(self.dialect, &self.thread, &run.name, &self.news, event.at, event.cursor));
+        self.started();
+    }
+
+    fn end(&mut self, end: &TurnEnd, cursor: Option<Cursor>, at: Millis, chunk: &mut impl Chunk) {
+        let is_told = self.is_told();
+        self.told = None;
+        if let Some(run) = self.run.take().filter(|_| !is_told) {
+            self.finish(&run.name, end, &run.usage, cursor, at, chunk);
+        }
+        self.ended();
+    }
+
+    /// A run that only brings what was written.
+    fn pass(&mut self, end: TurnEnd, cursor: Option<Cursor>, at: Millis, chunk: &mut impl Chunk) {
+        let news = std::mem::take(&mut self.news);
+        let Over { name, end, .. } = self.over_at_once(end, cursor, at);
+        chunk.add(&agui::run_started_with(self.dialect, &self.thread, &name, &news, at, None));
+        self.finish(&name, &end, &[], cursor, at, chunk);
+    }
+
+    fn finish(&self, name: &TurnId, end: &TurnEnd, usage: &[Usage], cursor: Option<Cursor>, at: Millis, chunk: &mut impl Chunk) {
+        let outcome = match end {
+            TurnEnd::Completed => Outcome::Success,
+            TurnEnd::Cancelled => Outcome::Cancelled,
+            TurnEnd::Waiting { calls } => Outcome::Waiting(calls),
+            TurnEnd::Failed { code, message } => return chunk.add(&agui::run_error(self.dialect, *code, message, cursor)),
+        };
+        chunk.add(&agui::run_finished_at(self.dialect, &self.thread, name, outcome, usage, at, cursor));
+    }
+
+    fn is_told(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| self.told.as_ref() == Some(&run.turn))
+    }
+
+    fn started(&mut self) {
+        (self.news, self.pending, self.joined, self.moved) = (Vec::new(), None, None, false);
+    }
+
+    fn ended(&mut self) {
+        (self.news, self.pending, self.joined, self.run) = (Vec::new(), None, None, None);
+    }
+
+    /// What an event means, and what is known after it.
+    fn step(&mut self, event: &Event) -> Step {
+        if let EventBody::CallStarted { .. } = event.body {
+            self.call = event.cursor.map(|cursor| cursor.seq);
+        } else if let EventBody::CallCompleted { .. } | EventBody::CallFailed { .. } | EventBody::CallVoided { .. } = event.body {
+            self.call = None;
+        }
+        match &event.body {
+            EventBody::MessageNew { node_id, parent_id, shown_id, message, .. } => {
+                let follows = self.head == *parent_id;
+                self.head = Some(node_id.clone());
+                self.knows.head = true;
+                self.message(event, follows, shown_id.as_ref(), message.as_ref())
+            }
+            EventBody::HeadMoved { head_id, .. } => {
+                let moves = self.head != *head_id;
+                self.head.clone_from(head_id);
+                self.knows.head = true;
+                self.moves(moves)
+            }
+            EventBody::TurnStarted { turn_id, .. } => {
+                self.knows.run = true;
+                self.begins(turn_id, turn_id.clone())
+            }
+            EventBody::TurnJoined { turn_id, name } if self.run.is_none() => {
+                self.joined = Some((turn_id.clone(), name.clone()));
+                self.pending = Some((event.cursor, event.at));
+                Step::Pending
+            }
+            EventBody::CallStarted { turn_id, hidden: false, .. } if self.run.is_none() => match &self.joined {
+                Some((turn, name)) if turn == turn_id => {
+                    self.knows.run = true;
+                    let name = name.clone();
+                    self.begins(turn_id, name)
+                }
+                // Where the turn began isn't known.
+                Some(_) | None if !self.knows.run => Step::Silent,
+                Some(_) | None => self.begins(turn_id, turn_id.clone()),
+            },
+            EventBody::CallCompleted { usage, .. } => {
+                if let Some(run) = &mut self.run {
+                    run.usage.extend(usage.clone());
+                }
+                Step::Silent
+            }
+            EventBody::TurnCompleted { turn_id } => self.turn_ends(turn_id, TurnEnd::Completed),
+            EventBody::TurnFailed { turn_id, code, message } => {
+                self.turn_ends(turn_id, TurnEnd::Failed { code: *code, message: message.clone() })
+            }
+            EventBody::TurnWaiting { turn_id, calls } => {
+                self.open.clone_from(calls);
+                self.turn_ends(turn_id, TurnEnd::Waiting { calls: calls.clone() })
+            }
+            EventBody::TurnCancelled { turn_id, .. } => {
+                self.open.clear();
+                match &self.run {
+                    Some(run) if run.turn == *turn_id => Step::Ends(TurnEnd::Cancelled),
+                    // One that waited.
+                    Some(_) | None => Step::Silent,
+                }
+            }
+            EventBody::Live(_) | EventBody::Resync(_) if self.run.is_some() => Step::Inside,
+            EventBody::Resync(_) => self.moves(true),
+            EventBody::Live(_)
+            | EventBody::TurnJoined { .. }
+            | EventBody::CallStarted { .. }
+            | EventBody::TurnQueued { .. }
+            | EventBody::TurnRecovered { .. }
+            | EventBody::SessionCreated { .. }
+            | EventBody::SessionForked { .. }
+            | EventBody::SessionUpdated { .. }
+            | EventBody::CallFailed { .. }
+            | EventBody::CallVoided { .. } => Step::Silent,
+        }
+    }
+
+    fn message(&mut self, event: &Event, follows: bool, shown: Option<&NodeId>, message: Option<&Arc<Message>>) -> Step {
+        if let Some(answered) = message.and_then(|message| message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool)) {
+            self.open.retain(|call| call != answered);
+        }
+        match (shown, message) {
+            (Some(_), _) if self.run.is_some() => Step::Inside,
+            (Some(id), Some(message)) if follows && !self.moved => {
+                self.news.push(Arc::new((**message).clone().with_id(id.clone())));
+                self.pending = Some((event.cursor, event.at));
+                Step::Pending
+            }
+            // For models only.
+            (None, _) if follows => Step::Silent,
+            // What it says isn't said here, or it stands on another branch.
+            (Some(_) | None, _) => self.moves(true),
+        }
+    }
+
+    /// The path is another one: shown once the run is over.
+    fn moves(&mut self, moves: bool) -> Step {
+        self.moved |= moves;
+        if moves && self.run.is_none() { Step::Moves } else { Step::Silent }
+    }
+
+    fn begins(&mut self, turn: &TurnId, name: TurnId) -> Step {
+        self.open.clear();
+        self.run = Some(Run { turn: turn.clone(), name, usage: Vec::new() });
+        Step::Starts
+    }
+
+    fn turn_ends(&mut self, turn: &TurnId, end: TurnEnd) -> Step {
+        self.knows.run = true;
+        match (&self.run, &self.joined) {
+            (Some(run), _) if run.turn == *turn => Step::Ends(end),
+            (None, Some((joined, _))) if joined == turn => Step::Passes(end),
+            (Some(_) | None, _) => Step::Silent,
+        }
+    }
+}
+
+/// A run that only shows the whole.
+fn shown(cursor: Cursor, waiting: &[ToolCallId], at: Millis) -> Over {
+    let end = if waiting.is_empty() { TurnEnd::Completed } else { TurnEnd::Waiting { calls: waiting.to_vec() } };
+    Over { name: own(cursor), end, usage: Vec::new(), cursor: Some(cursor), at }
+}
+
+/// Whether a turn goes on or ends with it that got results.
+fn goes_on(body: &EventBody) -> bool {
+    matches!(body, EventBody::CallStarted { .. } | EventBody::TurnCompleted { .. } | EventBody::TurnFailed { .. })
+}
+
+/// The name of a run that nobody asked for.
+fn own(cursor: Cursor) -> TurnId {
+    TurnId::from(format!("{SERVER_PREFIX}at_{cursor}"))
+}
+
+/// Whether nothing is told of it inside a run.
+fn is_silent(body: &EventBody) -> bool {
+    match body {
+        EventBody::Live(_) | EventBody::Resync(_) => false,
+        EventBody::MessageNew { message, .. } => {
+            message.as_ref().is_none_or(|message| !matches!(message.role, Role::Tool | Role::Activity))
+        }
+        EventBody::SessionCreated { .. }
+        | EventBody::SessionForked { .. }
+        | EventBody::SessionUpdated { .. }
+        | EventBody::HeadMoved { .. }
+        | EventBody::TurnQueued { .. }
+        | EventBody::TurnJoined { .. }
+        | EventBody::TurnWaiting { .. }
+        | EventBody::TurnStarted { .. }
+        | EventBody::TurnCompleted { .. }
+        | EventBody::TurnFailed { .. }
+        | EventBody::TurnCancelled { .. }
+        | EventBody::TurnRecovered { .. }
+        | EventBody::CallStarted { .. }
+        | EventBody::CallCompleted { .. }
+        | EventBody::CallFailed { .. }
+        | EventBody::CallVoided { .. } => true,
+    }
+}
