@@ -15,6 +15,10 @@ fix:
     cargo fmt --all
     cargo clippy --fix --allow-dirty --allow-staged --all-targets
 
+# The Autobahn cases against the WebSocket code.
+autobahn:
+    tests/autobahn/run.sh
+
 # The stock AG-UI clients against the built server.
 clients:
     cargo build --locked

@@ -2,7 +2,7 @@
 //!
 //! The code, in layer order (`tests/layers.rs` holds who may import whom):
 //!
-//! - [`ids`], [`clock`]: names of things; the only reader of the clock.
+//! - [`ids`], [`clock`], [`meters`]: names of things; the only reader of the clock; what is counted.
 //! - [`protocol`]: plain data that several layers speak.
 //! - [`engine`]: pure; decides what is recorded and derives what is still to be done.
 //! - [`draw`]: a tree as text.
@@ -21,6 +21,7 @@ pub mod config;
 pub mod draw;
 pub mod engine;
 pub mod ids;
+pub mod meters;
 pub mod protocol;
 pub mod provider;
 pub mod runtime;

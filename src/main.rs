@@ -8,6 +8,10 @@ use headwater::cli::{self, Arguments, Command, Found, Remote, Serve};
 use headwater::config::{self, Config, Flags};
 use headwater::{app, telemetry};
 
+/// The C library's allocator slows every turn down once a long log was folded: it goes through the holes that this left.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match run(Arguments::parse()) {
         Ok(code) => code,

@@ -55,5 +55,7 @@ fn llm_line(options: &provider::Options) -> String {
             Some(file) => format!("script {}", file.display()),
         },
         provider::Options::Openai(openai) => format!("openai, {} at {}", openai.model, openai.base_url),
+        provider::Options::Anthropic(anthropic) => format!("anthropic, {} at {}", anthropic.model, anthropic.base_url),
+        provider::Options::Gemini(gemini) => format!("gemini, {} at {}", gemini.model, gemini.base_url),
     }
 }

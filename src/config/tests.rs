@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::document::known_keys;
 use super::*;
 use crate::protocol::OnBusy;
-use crate::provider::{OpenaiOptions, ScriptOptions, Secret};
+use crate::provider::{AnthropicOptions, GeminiOptions, OpenaiOptions, ScriptOptions, Secret};
 
 const REFERENCE: &str = include_str!("../../config/default.toml");
 
@@ -99,6 +99,8 @@ fn the_reference_names_each_key_that_the_code_knows() {
     assert_documented("log", known_keys::<telemetry::Options>());
     assert_documented("llm.demo", known_keys::<ScriptOptions>());
     assert_documented("llm.main", known_keys::<OpenaiOptions>());
+    assert_documented("llm.claude", known_keys::<AnthropicOptions>());
+    assert_documented("llm.gemini", known_keys::<GeminiOptions>());
     assert_documented("agent.demo", known_keys::<AgentOptions>());
 }
 
@@ -107,6 +109,12 @@ fn the_reference_names_each_default_of_the_code() {
     let openai = |text: &str| format!("{:?}", toml::from_str::<OpenaiOptions>(text).unwrap());
     let documented = documented_defaults("llm.main").replace("kind = \"openai\"\n", "");
     assert_eq!(openai(&documented), openai("model = \"gpt-4.1-mini\""));
+    let anthropic = |text: &str| format!("{:?}", toml::from_str::<AnthropicOptions>(text).unwrap());
+    let documented = documented_defaults("llm.claude").replace("kind = \"anthropic\"\n", "");
+    assert_eq!(anthropic(&documented), anthropic("model = \"claude-sonnet-4-5\""));
+    let gemini = |text: &str| format!("{:?}", toml::from_str::<GeminiOptions>(text).unwrap());
+    let documented = documented_defaults("llm.gemini").replace("kind = \"gemini\"\n", "");
+    assert_eq!(gemini(&documented), gemini("model = \"gemini-2.5-flash\""));
     let agent = |text: &str| format!("{:?}", toml::from_str::<AgentOptions>(text).unwrap());
     assert_eq!(agent(&documented_defaults("agent.demo")), agent("llm = \"demo\""));
     let config = variables(&[]).unwrap();
@@ -124,6 +132,8 @@ fn every_line_of_the_reference_is_good() {
     });
     let config = file(&uncommented.0);
     assert!(matches!(config.llms["main"], provider::Options::Openai(_)));
+    assert!(matches!(config.llms["claude"], provider::Options::Anthropic(_)));
+    assert!(matches!(config.llms["gemini"], provider::Options::Gemini(_)));
     assert_eq!(config.agents.len(), 1);
 }
 

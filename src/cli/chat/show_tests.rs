@@ -78,6 +78,7 @@ fn thoughts_and_calls_are_told_apart() {
         id: "c".into(),
         kind: "function".to_owned(),
         function: FunctionCall { name: "look".to_owned(), arguments: "{\"at\":\n1}".to_owned() },
+        encrypted_value: None,
     }];
     let mut result = Message::text(Role::Tool, "two");
     result.tool_call_id = Some("c".into());

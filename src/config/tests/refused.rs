@@ -90,6 +90,27 @@ bot.toml:2:15: wrong value: integer `0`, expected a whole number above 0
 }
 
 #[test]
+fn limits_that_make_no_sense_are_refused() {
+    for (section, line, said) in [
+        ("server", "header_bytes_max = 100", "100 is not between 1024 and 131072"),
+        ("server", "header_secs = 0", "0 is not between 1 and 86400"),
+        ("server", "connection_idle_secs = 86401", "86401 is not between 1 and 86400"),
+        ("server", "title_bytes_max = 65537", "65537 is not between 1 and 65536"),
+        ("server", "connections_max = 0", "0 would let nothing through; write a number above 0"),
+        ("server", "peer_requests_per_sec = 0", "expected a whole number above 0"),
+        ("server", "socket_frames_burst = 1000001", "1000001 is not between 1 and 1000000"),
+        ("server", "session_inputs_per_sec = 1000001", "1000001 is not between 1 and 1000000"),
+        ("server", "sessions_max = 0", "expected a whole number above 0"),
+        ("server", "append_secs = 0", "expected a whole number above 0"),
+        ("server", "metrics = 1", "expected a boolean"),
+        ("log", "level = \"info,hyper=trace\"", "lines of hyper may hold what people say"),
+    ] {
+        let error = File::new(format!("[{section}]\n{line}\n")).load(&[]).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("bot.toml:2:"), "{line}: {error}");
+    }
+}
+
+#[test]
 fn keys_that_are_missing_are_refused() {
     assert_refused(
         "[llm.main]\nmodel = \"m\"",
