@@ -58,6 +58,9 @@ cargo test --locked --doc
 step "docs"
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 
+step "the Autobahn cases"
+tests/autobahn/run.sh
+
 step "the stock clients"
 cargo build --locked
 HEADWATER_BIN="$(cargo metadata --format-version 1 --no-deps | node -p 'JSON.parse(require("fs").readFileSync(0)).target_directory')/debug/headwater"

@@ -36,6 +36,22 @@ fn a_good_file_is_summed_up() {
 }
 
 #[test]
+fn each_kind_of_service_is_named_with_its_address() {
+    let llm = |kind: &str| format!("[llm.{kind}]\nkind = \"{kind}\"\nmodel = \"m\"\n");
+    let text = ["anthropic", "gemini", "openai"].map(llm).concat() + "[agent.bot]\nllm = \"gemini\"\n";
+    let output = check(&text, |_| {}, None);
+    for line in [
+        "llm     anthropic: anthropic, m at https://api.anthropic.com/v1\n",
+        "llm     gemini: gemini, m at https://generativelanguage.googleapis.com/v1beta\n",
+        "llm     openai: openai, m at https://api.openai.com/v1\n",
+    ] {
+        assert!(printed(&output.stdout).contains(line), "{}", printed(&output.stdout));
+    }
+    let wrong = check(&text.replace("\"m\"", "\"m\"\nextra.contents = []"), |_| {}, None);
+    assert!(printed(&wrong.stderr).contains("extra.contents: is set by Headwater"), "{}", printed(&wrong.stderr));
+}
+
+#[test]
 fn a_bad_file_is_refused_with_its_place() {
     let output = check("[agent.bot]\nllm = \"mian\"\n[llm.main]\nkind = \"script\"\n", |_| {}, None);
     assert_eq!(

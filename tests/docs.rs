@@ -74,7 +74,7 @@ fn readmes_request_is_a_good_run() {
     let shell = blocks(&readme, "sh");
     assert_eq!(shell[0], "cargo run --release");
     let body = shell[1].split("-d '").nth(1).unwrap().trim_end_matches('\'');
-    let limits = headwater::agui::Limits { view_messages_max: 10, content_bytes_max: 1000 };
+    let limits = headwater::agui::Limits { view_messages_max: 10, content_bytes_max: 1000, ..headwater::agui::Limits::DEFAULT };
     let run = headwater::agui::RunInput::decode(body.as_bytes(), &limits).unwrap();
     assert_eq!((run.run_id.as_str(), run.messages.len()), ("run-1", 1));
     assert!(shell.contains(&"./test.sh"));
@@ -87,4 +87,33 @@ fn every_example_says_how_to_run_it() {
         let readme = std::fs::read_to_string(example.join("README.md")).unwrap_or_else(|_| panic!("{} has no README", example.display()));
         assert!(!blocks(&readme, "sh").is_empty(), "{} shows no command", example.display());
     }
+}
+
+/// What `[server]` says that is no limit.
+const NO_LIMITS: &[&str] = &["listen", "workers", "origins", "hosts", "keep_alive_secs", "first_words_ms", "metrics"];
+
+#[test]
+fn each_limit_stands_in_the_table_of_limits() {
+    let reference = std::fs::read_to_string(root().join("config/default.toml")).unwrap();
+    let (_, section) = reference.split_once("[server]\n").unwrap();
+    let (section, _) = section.split_once("\n[").unwrap();
+    let keys: Vec<&str> = section.lines().filter_map(|line| line.trim_start_matches("# ").split_once(" = ")).map(|(key, _)| key).collect();
+    assert!(keys.len() > 30, "{keys:?}");
+    let operations = std::fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    let (_, table) = operations.split_once("\n## Limits\n").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    for key in keys.iter().filter(|key| !NO_LIMITS.contains(key)) {
+        assert!(table.contains(&format!("`{key}`")), "docs/operations.md has no row for {key}");
+    }
+}
+
+#[test]
+fn the_table_of_metrics_is_the_codes() {
+    let operations = std::fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    let rows: Vec<&str> = operations.lines().filter(|line| line.starts_with("| `headwater_") || line.starts_with("| `process_")).collect();
+    let expected: Vec<String> = headwater::meters::ALL
+        .iter()
+        .map(|meter| format!("| `{}` | {} | {} | {} |", meter.name, meter.kind.as_str(), meter.labels.join(", "), meter.help))
+        .collect();
+    assert_eq!(rows, expected);
 }

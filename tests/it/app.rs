@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::{self, Answer, Exchange};
 
-const LIMITS: &str = "readers_max = 16\nsession_requests_max = 256\nreader_batches_max = 256\ncalls_per_turn_max = 8\nqueue_turns_max = 4\nqueue_messages_max = 8\nreply_bytes_max = 1048576\nidle_secs = 60\ndrain_secs = 5";
+const LIMITS: &str = "readers_max = 16\nsession_requests_max = 256\nreader_batches_max = 256\nreader_bytes_max = 4194304\ncalls_per_turn_max = 8\nqueue_turns_max = 4\nqueue_messages_max = 8\nreply_bytes_max = 1048576\nidle_secs = 60\ndrain_secs = 5";
 
 /// A server, stopped when dropped.
 pub struct TestApp {
@@ -34,22 +34,32 @@ impl TestApp {
 
     /// A server whose agents answer as the one that is built in.
     pub fn of_the_demo() -> Self {
-        Self::made(None, |_| {})
+        Self::made(scripted(None), "", |_| {})
     }
 
     /// A server whose options `adjust` has changed.
     pub fn with(adjust: impl FnOnce(&mut web::Options)) -> Self {
-        Self::made(Some("script.toml"), adjust)
+        Self::made(scripted(Some("script.toml")), "", adjust)
     }
 
-    fn made(script: Option<&'static str>, adjust: impl FnOnce(&mut web::Options)) -> Self {
+    /// A server with more limits of sessions.
+    pub fn limited(more: &'static str) -> Self {
+        Self::made(scripted(Some("script.toml")), more, |_| {})
+    }
+
+    /// A server whose agents ask this model.
+    pub fn over(model: provider::Factory, adjust: impl FnOnce(&mut web::Options)) -> Self {
+        Self::made(model, "", adjust)
+    }
+
+    fn made(model: provider::Factory, more: &'static str, adjust: impl FnOnce(&mut web::Options)) -> Self {
         let mut options = web::Options { workers: Some(2), ..web::Options::default() };
         adjust(&mut options);
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-                let serving = web::serve(&runtime(script), options, listener).expect("a server");
+                let serving = web::serve(&runtime(model, more), options, listener).expect("a server");
                 sender.send((serving.addresses[0], serving.draining, serving.handle)).expect("the test waits");
                 serving.server.await.expect("the server ends well");
             });
@@ -106,8 +116,15 @@ impl Drop for TestApp {
     }
 }
 
-/// A runtime whose model says what `script` says; without one what the built-in demo does.
-fn runtime(script: Option<&str>) -> Runtime {
+/// A model that says what `script` says; without one what the built-in demo does.
+fn scripted(script: Option<&str>) -> provider::Factory {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let script = provider::Options::Script(provider::ScriptOptions { file: script.map(Into::into), attempts: Some(1) });
+    provider::factory(&script, &here).expect("the script is valid")
+}
+
+/// A runtime whose agents ask this model.
+fn runtime(factory: provider::Factory, more: &str) -> Runtime {
     let agent = |on_disconnect| AgentOptions {
         llm: "script".to_owned(),
         system: None,
@@ -121,13 +138,10 @@ fn runtime(script: Option<&str>) -> Runtime {
         ("steady".into(), agent(Some(OnDisconnect::Continue))),
         ("fleeting".into(), agent(Some(OnDisconnect::Cancel))),
     ]);
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
-    let script = provider::Options::Script(provider::ScriptOptions { file: script.map(Into::into), attempts: Some(1) });
-    let factory = provider::factory(&script, &here).expect("the script is valid");
     let options = Options {
         agents,
         llms: BTreeMap::from([("script".to_owned(), Llm { factory, attempts: 1 })]),
-        limits: toml::from_str(LIMITS).expect("limits"),
+        limits: toml::from_str(&format!("{LIMITS}\n{more}")).expect("limits"),
     };
     Runtime::new(options, Arc::new(Memory::new()))
 }

@@ -31,6 +31,11 @@ impl Client {
         Self(stream)
     }
 
+    /// A socket that was opened.
+    pub fn over(stream: WebSocketStream<MaybeTlsStream<TcpStream>>) -> Self {
+        Self(stream)
+    }
+
     /// Sends a message.
     pub async fn send(&mut self, message: Message) {
         within(self.0.send(message)).await.expect("the socket is open");
@@ -68,6 +73,20 @@ impl Client {
         let mut events = Vec::new();
         loop {
             let event = self.event().await;
+            let is_last = event["type"] == "RUN_FINISHED" || event["type"] == "RUN_ERROR";
+            events.push(event);
+            if is_last {
+                return events;
+            }
+        }
+    }
+
+    /// The events of texts, in envelopes or bare, up to a terminal.
+    pub async fn run_of_envelopes(&mut self) -> Vec<Value> {
+        let mut events = Vec::new();
+        loop {
+            let text = self.event().await;
+            let event = text.get("chunk").cloned().unwrap_or(text);
             let is_last = event["type"] == "RUN_FINISHED" || event["type"] == "RUN_ERROR";
             events.push(event);
             if is_last {

@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use headwater::clock;
@@ -16,6 +18,16 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Gateway {
     child: Child,
     address: String,
+    said: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// Where a log line, of either format, says that it listens.
+fn listens_at(line: &str) -> Option<String> {
+    match serde_json::from_str::<Value>(line) {
+        Ok(line) => line.get("address")?.as_str().map(str::to_owned),
+        Err(_) => line.split(' ').find_map(|word| word.strip_prefix("address=")).map(str::to_owned),
+    }
 }
 
 impl Gateway {
@@ -26,22 +38,29 @@ impl Gateway {
 
     /// Starts it at an address that clients know already.
     pub fn start_at(home: &Path, address: &str) -> Self {
+        Self::start_with(home, address, &[("HEADWATER__LOG__FORMAT", "json")])
+    }
+
+    /// Starts it with more in its environment.
+    pub fn start_with(home: &Path, address: &str, environment: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_headwater"))
             .args(["serve", "--config", "headwater.toml", "--listen", address])
             .current_dir(home)
-            .env("HEADWATER__LOG__FORMAT", "json")
+            .envs(environment.iter().copied())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        let said = Arc::new(Mutex::new(Vec::new()));
         let address = lines
             .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| serde_json::from_str::<Value>(&line).ok()?.get("address")?.as_str().map(str::to_owned))
+            .inspect(|line| said.lock().unwrap().push(line.clone()))
+            .find_map(|line| listens_at(&line))
             .expect("it says where it listens");
         // Its log lines must go somewhere, or it would wait for us.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Self { child, address }
+        let keep = said.clone();
+        let reader = std::thread::spawn(move || lines.for_each(|line| keep.lock().unwrap().push(line)));
+        Self { child, address, said, reader: Some(reader) }
     }
 
     /// Ends it without a word.
@@ -56,6 +75,15 @@ impl Gateway {
         Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().expect("kill");
         let status = self.child.wait().expect("it ends");
         (status.code(), clock::instant().duration_since(asked))
+    }
+
+    /// Ends it without a word; all of its log lines.
+    pub fn kill_and_tell(&mut self) -> Vec<String> {
+        self.kill();
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("its lines are read");
+        }
+        std::mem::take(&mut *self.said.lock().unwrap())
     }
 
     /// Where it listens.
@@ -99,6 +127,16 @@ impl Gateway {
             Some("404") => None,
             status => panic!("{path}: {status:?} {body}"),
         }
+    }
+
+    /// An answer as it is.
+    pub fn ask(&self, request: &str) -> String {
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = Vec::new();
+        // A connection that is cut ends too.
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     /// Sends JSON; the answer's status and its JSON.

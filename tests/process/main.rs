@@ -1,13 +1,17 @@
 //! The real program as a process of its own: killed at any point, counted by its system calls, stopped in order.
 
+mod canary;
 mod chat;
 mod cli;
 mod counts;
 mod crash;
 mod exposure;
 mod gateway;
+mod metrics;
 mod readme;
 mod rules;
+mod sockets;
+mod stalled;
 mod stop;
 mod terminal;
 mod transfer;

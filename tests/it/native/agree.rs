@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::described;
 
-const LIMITS: Limits = Limits { view_messages_max: 1000, content_bytes_max: 100_000 };
+const LIMITS: Limits = Limits { view_messages_max: 1000, content_bytes_max: 100_000, ..Limits::DEFAULT };
 
 /// Good inputs that have every field between them.
 fn good() -> Vec<Value> {

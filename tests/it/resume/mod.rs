@@ -1,0 +1,6 @@
+//! Coming to a run, and back to it, at every place.
+
+mod joins;
+mod law;
+mod model;
+mod stream;
