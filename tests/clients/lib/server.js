@@ -19,15 +19,29 @@ export function binary() {
   return found;
 }
 
-/** The agents that the scenarios talk to. `retrying` has a second attempt, the others have one, so that each failure is seen. */
-function configuration({ port, data, baseUrl }) {
-  const llm = (name, attempts) => `
+/** Each kind of service, with the name of a model that thinks; an agent is called after it. */
+export const KINDS = { openai: "o3-mock", anthropic: "claude-sonnet-4-mock", gemini: "gemini-3-mock" };
+
+/**
+ * The agents that the scenarios talk to. `retrying` and those of that name have a second attempt, the others have one, so that each
+ * failure is seen.
+ */
+function configuration({ port, data, baseUrls }) {
+  const llm = (name, attempts, kind = "openai", model = "mock") => `
 [llm.${name}]
-kind = "openai"
-base_url = "${baseUrl}"
-model = "mock"
+kind = "${kind}"
+base_url = "${baseUrls[kind]}"
+model = "${model}"
 api_key = { env = "HEADWATER_TEST_KEY" }
 attempts = ${attempts}
+`;
+  const asked = ([kind, model]) => `${llm(kind, 1, kind, model)}${llm(`${kind}-retrying`, 2, kind, model)}
+[agent.${kind}]
+llm = "${kind}"
+system = "You are ${kind}."
+
+[agent.${kind}-retrying]
+llm = "${kind}-retrying"
 `;
   return `
 [server]
@@ -37,7 +51,7 @@ queue_turns_max = 6
 [store]
 kind = "sqlite"
 path = ${JSON.stringify(data)}
-${llm("mock", 1)}${llm("again", 2)}
+${llm("mock", 1)}${llm("again", 2)}${Object.entries(KINDS).map(asked).join("")}
 [agent.bot]
 llm = "mock"
 
@@ -80,13 +94,13 @@ system = "You are a critic."
 
 /** A running server; `stop` takes it and its directory away. */
 export class Server {
-  static async start({ baseUrl, key = KEY }) {
+  static async start({ baseUrls, key = KEY }) {
     const server = new Server();
     server.directory = fs.mkdtempSync(path.join(os.tmpdir(), "headwater-clients-"));
     server.port = await freePort();
     server.config = path.join(server.directory, "headwater.toml");
     server.log = path.join(server.directory, "server.log");
-    fs.writeFileSync(server.config, configuration({ port: server.port, data: path.join(server.directory, "data"), baseUrl }));
+    fs.writeFileSync(server.config, configuration({ port: server.port, data: path.join(server.directory, "data"), baseUrls }));
     await server.spawn({ key });
     return server;
   }

@@ -1,8 +1,11 @@
-// The model: aimock answers as OpenAI's chat completions would and keeps the journal of what was read. Before it stands a valve
-// that can hold a stream after so many pieces, cut it, spoil it, and that sees when the reader goes away.
+// The model: aimock answers as OpenAI, Anthropic or Gemini would, whichever was asked, and keeps the journal of what was read. Before
+// it stands a valve that can hold a stream after so many pieces, cut it, spoil it, and that sees when the reader goes away.
 import http from "node:http";
 import { LLMock } from "@copilotkit/aimock";
+import { dataOf, isTerminal, messagesOf, opaqueOf, pieceOf, textOf, toolsOf } from "./dialects.js";
 import { until } from "./until.js";
+
+export { textOf };
 
 /** The key that the model asks for. */
 export const KEY = "a-key-for-tests";
@@ -12,13 +15,16 @@ const PIECE_LENGTH = 4;
 /** One request to the model: what was planned for it, and how far it got. */
 class Call {
   /**
-   * `plan` may have `text`, `reasoning`, `calls` (of tools: `{id, name, arguments}`), `status`, `hold`, `cut` (after so many pieces),
-   * `cutAtByte`, `body` (instead of an answer), `pace` (ms between pieces).
+   * `plan` may have `text`, `reasoning`, `signature` (of the reasoning), `calls` (of tools: `{id, name, arguments}`), `status`,
+   * `retryAfter` (s), `chaos` (headers of aimock's, as `{drop: 1}`), `hold`, `cut` (after so many pieces), `cutAtFrame`, `cutAtByte`,
+   * `body` (instead of an answer), `edit` (of each frame's data, in place), `pace` (ms between pieces).
    */
   constructor(plan) {
     this.plan = plan;
     this.allowed = plan.hold ?? Infinity;
-    this.sent = { text: "", reasoning: "", calls: [], pieces: 0 };
+    this.sent = { text: "", reasoning: "", calls: [], pieces: 0, frames: 0 };
+    /** Whether the frame that says that the model is done was sent. */
+    this.finished = false;
     this.arrived = false;
     this.ended = false;
     /** Whether the reader closed the connection before the end. */
@@ -61,8 +67,14 @@ export class Upstream {
     return upstream;
   }
 
+  /** Where each kind of service is. */
+  get baseUrls() {
+    const root = `http://127.0.0.1:${this.port}`;
+    return { openai: `${root}/v1`, anthropic: `${root}/v1`, gemini: `${root}/v1beta` };
+  }
+
   get baseUrl() {
-    return `http://127.0.0.1:${this.port}/v1`;
+    return this.baseUrls.openai;
   }
 
   #reset() {
@@ -114,33 +126,40 @@ export class Upstream {
     return this.calls.filter((call) => !call.ended && !call.abandoned);
   }
 
-  /** aimock's journal: the bodies of the requests for which an answer was looked up, in order. */
+  /** The requests for which aimock looked an answer up, in order: their bodies as they were sent. */
   journal() {
-    return this.mock.getRequests().filter((entry) => entry.body?.messages).map((entry) => entry.body);
+    const asked = this.mock.getRequests().filter((entry) => entry.body?.messages);
+    return asked.map((entry) => this.calls[Number(entry.headers["x-aimock-context"])].request);
   }
 
   /** What the model read each time, as lines: `role: text`, after a reply the calls that it asks for, before a result its call. */
   reads() {
-    return this.journal().map((body) => body.messages.map(lineOf));
+    return this.journal().map((body) => messagesOf(body).map(lineOf));
+  }
+
+  /** The opaque parts that the model was sent back each time. */
+  opaque() {
+    return this.journal().map(opaqueOf);
   }
 
   /** The names of the tools that the model was offered each time. */
   offers() {
-    return this.journal().map((body) => (body.tools ?? []).map((tool) => tool.function.name));
+    return this.journal().map(toolsOf);
   }
 
   /** What providers refuse to read, as lines: calls without a result, results without a call, either of them twice. */
   misread() {
-    return this.journal().flatMap((body, index) => unpaired(body.messages).map((fault) => `call ${index} of the model reads ${fault}`));
+    return this.journal().flatMap((body, index) => unpaired(messagesOf(body)).map((fault) => `call ${index} of the model reads ${fault}`));
   }
 
   #answer(request) {
     const call = this.calls[Number(request._context)];
-    const { text, reasoning, calls, status } = call.plan;
-    if (status) return { error: { message: `planned failure ${status}`, type: "server_error" }, status, retryAfter: 0 };
-    if (calls) return { ...(text && { content: text }), ...(reasoning && { reasoning }), toolCalls: calls.map(written) };
+    const { text, reasoning, signature, calls, status, retryAfter = 0 } = call.plan;
+    if (status) return { error: { message: `planned failure ${status}`, type: "server_error" }, status, retryAfter };
+    const thought = { ...(reasoning && { reasoning }), ...(signature && { reasoningSignature: signature }) };
+    if (calls) return { ...(text && { content: text }), ...thought, toolCalls: calls.map(written) };
     const asked = textOf(request.messages.findLast((message) => message.role === "user")?.content ?? "");
-    return { content: text ?? `answer ${++this.answers} to ${asked}`, ...(reasoning && { reasoning }) };
+    return { content: text ?? `answer ${++this.answers} to ${asked}`, ...thought };
   }
 
   async #serve(request, response) {
@@ -153,7 +172,9 @@ export class Upstream {
       if (!call.ended) call.abandoned = true;
       call.wake();
     });
-    const headers = { ...request.headers, "x-aimock-context": String(index), connection: "close" };
+    call.request = parsed(Buffer.concat(chunks));
+    const chaos = Object.entries(call.plan.chaos ?? {}).map(([name, rate]) => [`x-aimock-chaos-${name}`, String(rate)]);
+    const headers = { ...request.headers, ...Object.fromEntries(chaos), "x-aimock-context": String(index), connection: "close" };
     const options = { host: "127.0.0.1", port: this.mock.port, path: request.url, method: request.method, headers, agent: false };
     const forwarded = http.request(options, (answer) => {
       this.#pass(answer, response, call).catch(() => response.destroy());
@@ -163,7 +184,7 @@ export class Upstream {
   }
 
   async #pass(answer, response, call) {
-    const { body, cut, cutAtByte, pace } = call.plan;
+    const { body, cut, cutAtByte, cutAtFrame, edit, pace, retryAfter = 0 } = call.plan;
     answer.setEncoding("utf8");
     let whole = "";
     for await (const chunk of answer) whole += chunk;
@@ -172,7 +193,7 @@ export class Upstream {
       response.end();
     };
     const headers = { "content-type": answer.headers["content-type"] ?? "application/json" };
-    if (answer.headers["retry-after"]) headers["retry-after"] = "0";
+    if (answer.headers["retry-after"]) headers["retry-after"] = String(retryAfter);
     response.writeHead(answer.statusCode, headers);
     if (body !== undefined) {
       response.write(body);
@@ -186,25 +207,32 @@ export class Upstream {
       response.write(whole);
       return end();
     }
-    for (const frame of whole.split(/(?<=\n\n)/)) {
-      const delta = deltaOf(frame);
-      const isPiece = Boolean(delta.content || delta.reasoning_content || delta.tool_calls);
-      if ((cut === 0 || isPiece) && cut !== undefined && call.sent.pieces >= cut) {
-        call.ended = true;
-        await new Promise((resolve) => setImmediate(resolve));
-        return void response.destroy();
-      }
+    const destroy = async () => {
+      call.ended = true;
+      await new Promise((resolve) => setImmediate(resolve));
+      response.destroy();
+    };
+    for (const written of whole.split(/(?<=\n\n)/)) {
+      const data = dataOf(written);
+      edit?.(data);
+      const frame = edit && Object.keys(data).length ? written.replace(/data: .*/, () => `data: ${JSON.stringify(data)}`) : written;
+      const piece = pieceOf(data);
+      const isPiece = Object.keys(piece).length > 0;
+      if (call.sent.frames === cutAtFrame) return destroy();
+      if ((cut === 0 || isPiece) && cut !== undefined && call.sent.pieces >= cut) return destroy();
       while (isPiece && call.sent.pieces >= call.allowed && !call.abandoned) {
         await new Promise((resolve) => (call.wake = resolve));
       }
       if (call.abandoned) return;
       if (isPiece && pace) await new Promise((resolve) => setTimeout(resolve, pace));
       response.write(frame);
+      call.sent.frames += 1;
+      call.finished ||= isTerminal(data);
       if (!isPiece) continue;
       call.sent.pieces += 1;
-      call.sent.text += delta.content ?? "";
-      call.sent.reasoning += delta.reasoning_content ?? "";
-      call.sent.calls.push(...(delta.tool_calls ?? []).map((piece) => piece.id).filter(Boolean));
+      call.sent.text += piece.text ?? "";
+      call.sent.reasoning += piece.reasoning ?? "";
+      call.sent.calls.push(...(piece.calls ?? []).map((asked) => asked.id).filter(Boolean));
     }
     end();
   }
@@ -222,9 +250,12 @@ export async function answerLength(upstream, text) {
   return Buffer.byteLength(await response.text());
 }
 
-function deltaOf(frame) {
-  const data = frame.startsWith("data: {") ? JSON.parse(frame.slice("data: ".length)) : {};
-  return data.choices?.[0]?.delta ?? {};
+function parsed(bytes) {
+  try {
+    return JSON.parse(bytes.toString());
+  } catch {
+    return {};
+  }
 }
 
 /** A call as aimock wants it. */
@@ -233,9 +264,9 @@ function written({ id, name, arguments: given = {} }) {
 }
 
 /** What a model read of one message. */
-function lineOf({ role, content, tool_calls: calls = [], tool_call_id: answers }) {
-  const asks = calls.map((call) => ` [${call.id} ${call.function.name} ${call.function.arguments}]`);
-  return `${role}${answers ? ` ${answers}` : ""}: ${textOf(content)}${asks.join("")}`;
+function lineOf({ role, text, calls, answers }) {
+  const asks = calls.map((call) => ` [${call.id} ${call.name} ${call.arguments}]`);
+  return `${role}${answers ? ` ${answers}` : ""}: ${text}${asks.join("")}`;
 }
 
 function unpaired(messages) {
@@ -246,7 +277,7 @@ function unpaired(messages) {
     for (const id of open) faults.push(`a call ${id} without its result`);
     open = new Set();
   };
-  for (const { role, tool_calls: calls = [], tool_call_id: answers } of messages) {
+  for (const { role, calls, answers } of messages) {
     if (role === "tool") {
       if (!open.delete(answers)) faults.push(asked.has(answers) ? `a result of ${answers} twice or late` : `a result of ${answers} without its call`);
       continue;
@@ -260,11 +291,4 @@ function unpaired(messages) {
   }
   close();
   return faults;
-}
-
-/** The text of a message's content: a string, parts, or an activity's object. */
-export function textOf(content) {
-  if (content === null || content === undefined) return "";
-  if (typeof content === "object" && !Array.isArray(content)) return JSON.stringify(content);
-  return typeof content === "string" ? content : content.map((part) => part.text ?? `[${part.type}]`).join("");
 }

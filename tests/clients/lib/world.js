@@ -17,7 +17,7 @@ export function useWorld() {
   const world = {};
   before(async () => {
     world.upstream = await Upstream.start();
-    world.server = await Server.start({ baseUrl: world.upstream.baseUrl });
+    world.server = await Server.start({ baseUrls: world.upstream.baseUrls });
   });
   after(async () => {
     await world.server?.stop();
