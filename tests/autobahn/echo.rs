@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use headwater::runtime::{Options, Runtime};
@@ -20,6 +21,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         message_frames_max: 1 << 19,
         outbox_bytes_max: 2 * BYTES,
         outbox_batches_max: 4096,
+        // It sends thousands of messages as fast as they come back.
+        socket_frames_per_sec: NonZeroU32::MAX,
+        socket_frames_burst: NonZeroU32::MAX,
         workers: Some(2),
         ..web::Options::default()
     };
