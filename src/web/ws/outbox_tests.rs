@@ -35,6 +35,11 @@ impl Sink for Played {
         self.take(text.to_string()).await
     }
 
+    #[cfg(feature = "echo")]
+    async fn binary(&mut self, content: Bytes) -> Result<(), Closed> {
+        self.take(format!("{} bytes", content.len())).await
+    }
+
     async fn ping(&mut self) -> Result<(), Closed> {
         self.take("ping".to_owned()).await
     }
