@@ -300,3 +300,67 @@ pub enum Live {
         calls: Vec<ToolCallId>,
     },
 }
+
+impl Live {
+    /// The text that it adds; nothing of one that begins or ends something.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text { delta, .. } | Self::Reasoning { delta, .. } | Self::ToolCallArguments { delta, .. } => Some(delta),
+            Self::TextStarted { .. }
+            | Self::ReasoningStarted { .. }
+            | Self::ReasoningEnded { .. }
+            | Self::ToolCallStarted { .. }
+            | Self::ReplyEnded { .. } => None,
+        }
+    }
+
+    /// Adds the text of `next`, when it goes on with the same part. Whether it did.
+    pub fn go_on(&mut self, next: &Self) -> bool {
+        let (text, more) = match (self, next) {
+            (Self::Text { reply_id: of, delta }, Self::Text { reply_id, delta: more }) if of == reply_id => (delta, more),
+            (Self::Reasoning { reply_id: of, index: at, delta }, Self::Reasoning { reply_id, index, delta: more })
+                if of == reply_id && at == index =>
+            {
+                (delta, more)
+            }
+            (Self::ToolCallArguments { id: of, delta }, Self::ToolCallArguments { id, delta: more }) if of == id => (delta, more),
+            (
+                Self::TextStarted { .. }
+                | Self::Text { .. }
+                | Self::ReasoningStarted { .. }
+                | Self::Reasoning { .. }
+                | Self::ReasoningEnded { .. }
+                | Self::ToolCallStarted { .. }
+                | Self::ToolCallArguments { .. }
+                | Self::ReplyEnded { .. },
+                _,
+            ) => return false,
+        };
+        text.push_str(more);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_part_goes_on() {
+        let text = |reply: &str, delta: &str| Live::Text { reply_id: reply.into(), delta: delta.to_owned() };
+        let thought = |index, delta: &str| Live::Reasoning { reply_id: "r1".into(), index, delta: delta.to_owned() };
+        let arguments = |id: &str, delta: &str| Live::ToolCallArguments { id: id.into(), delta: delta.to_owned() };
+        for (mut live, next) in
+            [(text("r1", "a"), text("r1", "b")), (thought(1, "a"), thought(1, "b")), (arguments("c", "a"), arguments("c", "b"))]
+        {
+            assert!(live.go_on(&next));
+            assert_eq!(live.text(), Some("ab"));
+        }
+        let mut live = text("r1", "a");
+        for next in [text("r2", "b"), thought(1, "b"), arguments("c", "b"), Live::TextStarted { reply_id: "r1".into() }] {
+            assert!(!live.go_on(&next));
+        }
+        assert!(!thought(1, "a").go_on(&thought(2, "b")) && !arguments("c", "a").go_on(&arguments("d", "b")));
+        assert_eq!(live.text(), Some("a"));
+    }
+}

@@ -60,20 +60,18 @@ impl Pieces {
     pub fn tell(&mut self, live: Live, at: Millis) {
         let before = self.told;
         self.told += size(&live);
-        match self.list.last_mut() {
-            Some(last) if goes_on(&last.live, &live) => {
-                last.at = at;
-                if let (Some(text), Some(more)) = (text_mut(&mut last.live), text(&live)) {
-                    text.push_str(more);
-                }
-            }
-            Some(_) | None => self.list.push(Piece { at, before, live }),
+        if let Some(last) = self.list.last_mut()
+            && last.live.go_on(&live)
+        {
+            last.at = at;
+            return;
         }
+        self.list.push(Piece { at, before, live });
     }
 
     /// The place where everything was told so far.
     pub fn end(&self) -> Place {
-        match self.list.last().and_then(|last| text(&last.live)) {
+        match self.list.last().and_then(|last| last.live.text()) {
             Some(text) => Place { piece: self.list.len() - 1, bytes: text.len() },
             None => Place { piece: self.list.len(), bytes: 0 },
         }
@@ -84,7 +82,7 @@ impl Pieces {
         let after = self.list.partition_point(|piece| piece.before < told);
         let Some(piece) = after.checked_sub(1) else { return Place::default() };
         let within = usize::try_from(told - self.list[piece].before).unwrap_or(usize::MAX);
-        let Some(text) = text(&self.list[piece].live) else {
+        let Some(text) = self.list[piece].live.text() else {
             // Of several marks that are told together either all were, or they are told again.
             let whole = told >= self.list[piece].before + size(&self.list[piece].live);
             return Place { piece: if whole { after } else { piece }, bytes: 0 };
@@ -99,7 +97,7 @@ impl Pieces {
         pieces.filter_map(move |(index, Piece { at, live, .. })| {
             let told = self.list.get(index + 1).map_or(self.told, |next| next.before);
             let skipped = if index == place.piece { place.bytes } else { 0 };
-            let live = match text(live) {
+            let live = match live.text() {
                 Some(text) if text.len() == skipped => return None,
                 Some(text) if skipped > 0 => with_text(live, &text[skipped..]),
                 Some(_) | None => live.clone(),
@@ -201,48 +199,6 @@ pub fn size(live: &Live) -> u64 {
     }
 }
 
-fn text(live: &Live) -> Option<&str> {
-    match live {
-        Live::Text { delta, .. } | Live::Reasoning { delta, .. } | Live::ToolCallArguments { delta, .. } => Some(delta),
-        Live::TextStarted { .. }
-        | Live::ReasoningStarted { .. }
-        | Live::ReasoningEnded { .. }
-        | Live::ToolCallStarted { .. }
-        | Live::ReplyEnded { .. } => None,
-    }
-}
-
-fn text_mut(live: &mut Live) -> Option<&mut String> {
-    match live {
-        Live::Text { delta, .. } | Live::Reasoning { delta, .. } | Live::ToolCallArguments { delta, .. } => Some(delta),
-        Live::TextStarted { .. }
-        | Live::ReasoningStarted { .. }
-        | Live::ReasoningEnded { .. }
-        | Live::ToolCallStarted { .. }
-        | Live::ReplyEnded { .. } => None,
-    }
-}
-
-/// Whether `next` goes on with the text of `last`.
-fn goes_on(last: &Live, next: &Live) -> bool {
-    match (last, next) {
-        (Live::Text { .. }, Live::Text { .. }) => true,
-        (Live::Reasoning { index: last, .. }, Live::Reasoning { index, .. }) => last == index,
-        (Live::ToolCallArguments { id: last, .. }, Live::ToolCallArguments { id, .. }) => last == id,
-        (
-            Live::TextStarted { .. }
-            | Live::Text { .. }
-            | Live::ReasoningStarted { .. }
-            | Live::Reasoning { .. }
-            | Live::ReasoningEnded { .. }
-            | Live::ToolCallStarted { .. }
-            | Live::ToolCallArguments { .. }
-            | Live::ReplyEnded { .. },
-            _,
-        ) => false,
-    }
-}
-
 /// The same piece with another text.
 fn with_text(live: &Live, part: &str) -> Live {
     let delta = part.to_owned();
@@ -283,7 +239,7 @@ mod tests {
 
     /// One entry a character or mark.
     fn flat(said: impl Iterator<Item = Said>) -> Vec<Live> {
-        said.flat_map(|said| match text(&said.live) {
+        said.flat_map(|said| match said.live.text() {
             Some(text) => text.chars().map(|char| with_text(&said.live, &char.to_string())).collect(),
             None => vec![said.live],
         })
