@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::thread::JoinHandle;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{AuthMode, Config};
@@ -49,11 +50,22 @@ pub enum Error {
 pub fn run(config: &Config) -> Result<(), Error> {
     let listener = listen(config.server.listen)?;
     say_who_may_ask(config);
+    raise_descriptors();
     let runtime = runtime(config)?;
     actix_web::rt::System::new().block_on(async {
         let stop = stop_signal()?;
         serve(&runtime, config.server.clone(), listener, stop, Unfinished::TakenUp).await
     })
+}
+
+/// Takes as many descriptors as the system lets the process have: what it starts with is often 1024. A connection takes two.
+fn raise_descriptors() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(%error, "the system doesn't let this process have more descriptors");
+    }
 }
 
 /// Turns that the process before this one left unfinished.

@@ -348,6 +348,19 @@ fn ten_thousand_connects_at_once_are_survived() {
 }
 
 #[test]
+fn it_takes_as_many_descriptors_as_it_may_have() {
+    let most = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..most }).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("headwater.toml"), "").unwrap();
+    let gateway = Gateway::start(home.path());
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", gateway.pid())).unwrap();
+    let files: Vec<&str> = limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().collect();
+    assert_eq!(files[3], files[4], "{limits}");
+    assert_ne!(files[3], "256");
+}
+
+#[test]
 fn idle_sockets_take_little() {
     let (_home, gateway) = gateway_with(&SERVER.replace("ping_secs = 1", "ping_secs = 60"));
     let count = std::env::var("HEADWATER_IDLE_SOCKETS").ok().and_then(|count| count.parse().ok()).unwrap_or(2000);
