@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use headwater::ids::{CallId, NodeId, TurnId};
 use headwater::protocol::{
-    CancelReason, Code, Cursor, Event, EventBody, ForkedFrom, Live, Message, NodeKind, OpenCall, Role, Snapshot, Usage, Writing,
+    CancelReason, Code, Cursor, Event, EventBody, ForkedFrom, KeptReason, LimitReason, Live, Message, NodeKind, OpenCall, Role, Snapshot,
+    Usage, Writing,
 };
 use serde::Deserialize;
 
@@ -91,6 +92,7 @@ fn events() -> Vec<Event> {
             shown_id: Some(reply_id.clone()),
             message: Some(reply()),
             copied_from: None,
+            reads_as: None,
             partial: true,
             call_id: Some(call_id.clone()),
         },
@@ -110,7 +112,23 @@ fn events() -> Vec<Event> {
         EventBody::TurnFailed { turn_id: turn_id.clone(), code: Code::LlmCut, message: "The stream was cut.".to_owned() },
         EventBody::TurnCancelled { turn_id: turn_id.clone(), reason: Some(CancelReason::BranchLeft), messages: vec!["u2".into()] },
         EventBody::TurnRecovered { turn_id: turn_id.clone() },
-        EventBody::CallStarted { turn_id, call_id: call_id.clone(), attempt: 1, reply_id: reply_id.clone(), hidden: false },
+        EventBody::ContextLimited {
+            turn_id: turn_id.clone(),
+            call_id: call_id.clone(),
+            reason: LimitReason::Full,
+            strategy: Some("summarize".to_owned()),
+            tokens: 186_400,
+            window: Some(200_000),
+        },
+        EventBody::ContextReplaced { turn_id: turn_id.clone(), call_id: Some(call_id.clone()), epoch: 1, tokens: 4_200, background: true },
+        EventBody::ContextKept { turn_id: turn_id.clone(), call_id: call_id.clone(), reason: KeptReason::SummaryFailed },
+        EventBody::ArrivalQueued {
+            turn_id: "t2".into(),
+            joins: Some(turn_id.clone()),
+            messages: vec![Arc::new(Message::text(Role::User, "Shorter, please.").with_id("u3".into()))],
+        },
+        EventBody::ArrivalConsumed { turn_ids: vec!["t2".into()], call_id: Some(call_id.clone()), into: None },
+        EventBody::CallStarted { turn_id, call_id: call_id.clone(), attempt: 1, reply_id: reply_id.clone(), hidden: false, arrivals: 1 },
         EventBody::CallCompleted {
             call_id: call_id.clone(),
             hidden: true,
@@ -156,6 +174,11 @@ fn file_of(body: &EventBody) -> &'static str {
         EventBody::TurnFailed { .. } => "turn.failed",
         EventBody::TurnCancelled { .. } => "turn.cancelled",
         EventBody::TurnRecovered { .. } => "turn.recovered",
+        EventBody::ContextLimited { .. } => "context.limited",
+        EventBody::ContextReplaced { .. } => "context.replaced",
+        EventBody::ContextKept { .. } => "context.kept",
+        EventBody::ArrivalQueued { .. } => "arrival.queued",
+        EventBody::ArrivalConsumed { .. } => "arrival.consumed",
         EventBody::CallStarted { .. } => "llm.call.started",
         EventBody::CallCompleted { .. } => "llm.call.completed",
         EventBody::CallFailed { .. } => "llm.call.failed",

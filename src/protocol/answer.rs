@@ -6,8 +6,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Json, Message, NodeKind};
-use crate::ids::{AgentId, Millis, NodeId, SessionId, ToolCallId, TurnId};
+use super::{Json, LimitReason, Message, NodeKind};
+use crate::ids::{AgentId, CallId, Millis, NodeId, SessionId, ToolCallId, TurnId};
 
 /// A submit was taken. As JSON it is the body of `202`.
 #[expect(clippy::struct_excessive_bools, reason = "an answer with independent facts, not a state")]
@@ -23,6 +23,9 @@ pub struct Accepted {
     pub duplicate: bool,
     /// Whether the turn waits for another.
     pub queued: bool,
+    /// Whether it waits for the next model call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub arrival: bool,
     /// Of a turn that waits for another: its place, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
@@ -65,6 +68,7 @@ impl Accepted {
             reply: true,
             duplicate: false,
             queued: false,
+            arrival: false,
             position: None,
             waiting: Vec::new(),
             head_id: None,
@@ -107,12 +111,13 @@ pub enum IgnoredReason {
 /// The conversation as a person reads it, with the reply in the making.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The reader view of the head, in order, under shown ids.
+    /// The reader view of the head, in order, under shown ids; then what the running call reads besides, and what else people said that
+    /// waits for a call.
     pub messages: Vec<Arc<Message>>,
     /// The agent's state, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Json>,
-    /// The reply that is being written, as far as it is: its message stands last in `messages`.
+    /// The reply that is being written, as far as it is: its message stands in `messages` after all that its call reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<Writing>,
 }
@@ -177,8 +182,17 @@ pub struct SessionPage {
     /// The turn that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_turn: Option<Running>,
+    /// The call of that turn that waits until there is room in the context window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_call: Option<HeldCall>,
+    /// Number of the history that the model reads at the head; the unshortened one is 0.
+    #[serde(default)]
+    pub epoch: u32,
     /// Turns that wait for it, the next one first.
     pub queue: Vec<QueuedTurn>,
+    /// What waits for the next model call, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrivals: Vec<Arriving>,
     /// Calls whose results the turn waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_calls: Vec<OpenCall>,
@@ -196,6 +210,20 @@ pub struct SessionPage {
     pub messages: Vec<Arc<Message>>,
 }
 
+/// A model call that waits until there is room in the context window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldCall {
+    /// Which.
+    pub call_id: CallId,
+    /// Why.
+    pub reason: LimitReason,
+    /// The strategy that applies; absent when the provider refused the call and none is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
+    /// What the model would read, in tokens, by the engine's count.
+    pub tokens: u64,
+}
+
 /// A turn that waits for another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueuedTurn {
@@ -208,6 +236,22 @@ pub struct QueuedTurn {
     /// Since when.
     pub queued_at: Millis,
     /// What it brings.
+    pub messages: Vec<Arc<Message>>,
+}
+
+/// Something that waits for a model call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Arriving {
+    /// Its input's id.
+    pub turn_id: TurnId,
+    /// The turn that it joins; absent: it is something that happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joins: Option<TurnId>,
+    /// Whose.
+    pub agent_id: AgentId,
+    /// Since when.
+    pub queued_at: Millis,
+    /// What it brings, as far as readers see it.
     pub messages: Vec<Arc<Message>>,
 }
 
@@ -339,6 +383,11 @@ pub struct RecordLine {
     pub record: Json,
 }
 
+#[expect(clippy::option_option, reason = "absent and null are different")]
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
 /// A record nests deeper than what it relays, so it isn't checked like that.
 fn as_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
     let raw = Box::<RawValue>::deserialize(deserializer)?;
@@ -414,6 +463,16 @@ pub struct TreeNode {
     /// Whether only models see it (never in the reader's view).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
+    /// Of an epoch: its number (never in the reader's view).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u32>,
+    /// Of an epoch: the head that it replaced (never in the reader's view).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_id: Option<NodeId>,
+    /// Of a node in a history that replaced another: the node at which readers see the same, of an epoch the last one that it stands
+    /// for; null: they see nothing there (never in the reader's view).
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    pub reads_as: Option<Option<NodeId>>,
     /// Its names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,

@@ -65,6 +65,13 @@ pub struct Usage {
     pub provider: Option<String>,
 }
 
+impl Usage {
+    /// Tokens that the model read, when its provider counted any.
+    pub fn read(&self) -> Option<u64> {
+        self.input_tokens.filter(|&tokens| tokens > 0)
+    }
+}
+
 /// Why a model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -90,6 +90,8 @@ codes! {
     BadImport = "bad_import",
     /// As many turns or messages wait as are allowed.
     QueueFull = "queue_full",
+    /// What is to join the conversation is longer than the model can ever read.
+    ArrivalTooLarge = "arrival_too_large",
     /// A turn is running in this session.
     TurnAlreadyActive = "turn_already_active",
     /// The turn id was used with other content.

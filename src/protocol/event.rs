@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Code, Cursor, ForkedFrom, Message, NodeKind, Snapshot, Usage};
+use super::{Code, Cursor, ForkedFrom, KeptReason, LimitReason, Message, NodeKind, Snapshot, Usage};
 use crate::ids::{AgentId, CallId, Millis, NodeId, ToolCallId, TurnId};
 
 /// One event. As JSON `{cursor?, at, type, …}`.
@@ -61,12 +61,15 @@ pub enum EventBody {
         /// The id under which clients see it; absent when they never do (epochs, model-only messages, hidden calls).
         #[serde(skip_serializing_if = "Option::is_none")]
         shown_id: Option<NodeId>,
-        /// Its content; absent for copies.
+        /// Its content; absent for copies, and for what clients never see.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<Arc<Message>>,
         /// Of a copy: the first original.
         #[serde(skip_serializing_if = "Option::is_none")]
         copied_from: Option<NodeId>,
+        /// Of a node in a history that replaced another: the node at which readers see the same; null: they see nothing there.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reads_as: Option<Option<NodeId>>,
         /// Whether it is the kept part of a reply that was cancelled.
         #[serde(skip_serializing_if = "is_false")]
         partial: bool,
@@ -168,6 +171,9 @@ pub enum EventBody {
         /// Whether no UI may see it.
         #[serde(skip_serializing_if = "is_false")]
         hidden: bool,
+        /// So many arrivals it reads besides the path, the oldest ones.
+        #[serde(skip_serializing_if = "is_zero")]
+        arrivals: u32,
     },
     /// A call ended well; its reply is a node.
     #[serde(rename = "llm.call.completed")]
@@ -206,6 +212,73 @@ pub enum EventBody {
         #[serde(skip_serializing_if = "is_false")]
         hidden: bool,
     },
+    /// A call is held until there is room in the context window. One of the next two follows.
+    #[serde(rename = "context.limited")]
+    ContextLimited {
+        /// Of which turn.
+        turn_id: TurnId,
+        /// The call that is held.
+        call_id: CallId,
+        /// Why.
+        reason: LimitReason,
+        /// The strategy that applies; absent when the provider refused the call and none is configured.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        strategy: Option<String>,
+        /// What the model would read, in tokens, by the engine's count.
+        tokens: u64,
+        /// The model's context window, in tokens, when it is configured.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+    },
+    /// The model goes on with a shorter history. Readers see the conversation as before.
+    #[serde(rename = "context.replaced")]
+    ContextReplaced {
+        /// Of which turn.
+        turn_id: TurnId,
+        /// The call that was held; absent when none was.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call_id: Option<CallId>,
+        /// Number of the history that the model reads from now on; the unshortened one is 0.
+        epoch: u32,
+        /// What the model would read now, in tokens, by the engine's count.
+        tokens: u64,
+        /// Whether it was made while turns went on.
+        #[serde(skip_serializing_if = "is_false")]
+        background: bool,
+    },
+    /// The history stays as it is.
+    #[serde(rename = "context.kept")]
+    ContextKept {
+        /// Of which turn.
+        turn_id: TurnId,
+        /// The call that was held.
+        call_id: CallId,
+        /// Why.
+        reason: KeptReason,
+    },
+    /// Something waits for the next model call.
+    #[serde(rename = "arrival.queued")]
+    ArrivalQueued {
+        /// The input's id: of messages another name of the turn that they join.
+        turn_id: TurnId,
+        /// The turn that they join; absent: it is something that happened.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        joins: Option<TurnId>,
+        /// What it brings, as far as readers see it; nodes when a call has read them.
+        messages: Vec<Arc<Message>>,
+    },
+    /// What waited is part of the conversation now.
+    #[serde(rename = "arrival.consumed")]
+    ArrivalConsumed {
+        /// Their inputs' ids.
+        turn_ids: Vec<TurnId>,
+        /// The call that read them.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call_id: Option<CallId>,
+        /// No call did: their turn ends, and they become this one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        into: Option<TurnId>,
+    },
     /// Live: a piece of a reply that is being written.
     #[serde(rename = "llm.delta")]
     Live(Live),
@@ -229,6 +302,11 @@ pub enum CancelReason {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 /// Pieces of a reply in the making. A reply's text stays open until the reply is a node (or given up), so that its end is never

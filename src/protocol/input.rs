@@ -33,6 +33,8 @@ pub enum OnBusy {
     Queue,
     /// It joins the last waiting turn when that was merged too, else it waits as one that others may join.
     Merge,
+    /// It joins the running turn: its next model call reads it.
+    Steer,
     /// The running turn is stopped first.
     Cancel,
 }
@@ -44,8 +46,8 @@ impl OnBusy {
             "false" => Ok(Self::Refuse),
             "true" => Ok(Self::Queue),
             r#""merge""# => Ok(Self::Merge),
-            r#""steer""# => Err(Refusal::new(Code::NotAvailable, "steering isn't available yet; use true or \"merge\"")),
-            _ => Err(Refusal::new(Code::BadRequest, "queue is true, false or \"merge\"")),
+            r#""steer""# => Ok(Self::Steer),
+            _ => Err(Refusal::new(Code::BadRequest, "queue is true, false, \"merge\" or \"steer\"")),
         }
     }
 }
@@ -69,6 +71,13 @@ pub enum InputBody {
     Append {
         /// In order; ids optional.
         messages: Vec<Message>,
+    },
+    /// `session.event`: something that happened; the next model call reads it.
+    Event {
+        /// Of role user, named after what happened; its id optional.
+        message: Message,
+        /// Whether readers see it.
+        show: bool,
     },
     /// `tool.result` and `tool.error`: the answer to an open call.
     Result {

@@ -4,6 +4,7 @@
 mod answer;
 mod call;
 mod code;
+mod context;
 mod cursor;
 mod event;
 pub mod export;
@@ -13,15 +14,17 @@ mod json;
 mod message;
 pub mod native;
 pub(crate) mod reading;
+mod size;
 mod weight;
 
 pub use answer::{
-    Accepted, Checkpoint, ForkInput, Forked, ForkedFrom, HeadAnswer, HeadMove, HeadTo, Ignored, IgnoredReason, Imported, OpenCall,
-    QueuedTurn, RecordLine, RecordsPage, Running, SessionListed, SessionPage, SessionStatus, SessionUpdate, SessionsPage, Snapshot,
-    TreeNode, TreePage, TreeQuery, TreeView, Writing,
+    Accepted, Arriving, Checkpoint, ForkInput, Forked, ForkedFrom, HeadAnswer, HeadMove, HeadTo, HeldCall, Ignored, IgnoredReason,
+    Imported, OpenCall, QueuedTurn, RecordLine, RecordsPage, Running, SessionListed, SessionPage, SessionStatus, SessionUpdate,
+    SessionsPage, Snapshot, TreeNode, TreePage, TreeQuery, TreeView, Writing,
 };
 pub use call::{CallError, CallErrorKind, CallRequest, Finish, Tool, Usage};
 pub use code::{Code, Refusal};
+pub use context::{KeptReason, LimitReason};
 pub use cursor::{Cursor, CursorError};
 pub use event::{CancelReason, Event, EventBody, Live};
 pub use frames::{Framed, Frames};
@@ -29,3 +32,4 @@ pub use input::{Client, Input, InputBody, OnBusy, PartialView, SameIdEdit, ViewO
 pub use json::{Json, JsonError, json_fault};
 pub use message::{Content, Digest, FunctionCall, Message, NodeKind, Part, PartKind, Role, ToolCall};
 pub use reading::Limits;
+pub use size::Size;

@@ -11,7 +11,9 @@ impl Event {
         EACH + match &self.body {
             EventBody::Live(live) => live.text().map_or(0, str::len),
             EventBody::MessageNew { message, .. } => message.as_deref().map_or(0, of_message),
-            EventBody::TurnQueued { messages, .. } => messages.iter().map(|message| of_message(message)).sum(),
+            EventBody::TurnQueued { messages, .. } | EventBody::ArrivalQueued { messages, .. } => {
+                messages.iter().map(|message| of_message(message)).sum()
+            }
             EventBody::Resync(snapshot) => {
                 snapshot.messages.iter().map(|message| of_message(message)).sum::<usize>() + of_json(snapshot.state.as_ref())
             }
@@ -29,7 +31,11 @@ impl Event {
             | EventBody::CallStarted { .. }
             | EventBody::CallCompleted { .. }
             | EventBody::CallFailed { .. }
-            | EventBody::CallVoided { .. } => 0,
+            | EventBody::CallVoided { .. }
+            | EventBody::ContextLimited { .. }
+            | EventBody::ContextReplaced { .. }
+            | EventBody::ContextKept { .. }
+            | EventBody::ArrivalConsumed { .. } => 0,
         }
     }
 }

@@ -4,11 +4,14 @@ use serde::de::{self, MapAccess};
 use serde_json::value::RawValue;
 
 use super::client::ClientFields;
+use super::event;
 use super::message::{self, MessageFields};
 use super::part::PartFields;
 use crate::ids::{AgentId, NodeId, SessionId, ToolCallId, TurnId};
 use crate::protocol::reading::{self, ContentSeed, Fields, Id, Limits, List, Object, Reading, clip};
-use crate::protocol::{Client, Code, Content, Input, InputBody, Message, OnBusy, PartialView, Refusal, Role, SameIdEdit, ViewOptions};
+use crate::protocol::{
+    Client, Code, Content, Input, InputBody, Json, Message, OnBusy, PartialView, Refusal, Role, SameIdEdit, ViewOptions,
+};
 
 /// A native input as it was sent.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +68,13 @@ pub enum NativeBody {
     Append(Vec<Message>),
     /// `tool.result`, `tool.error`: a message of role tool.
     Result(Message),
+    /// `session.event`.
+    Event {
+        /// Of role user, named after what happened.
+        message: Message,
+        /// Whether readers see it.
+        show: bool,
+    },
 }
 
 impl NativeInput {
@@ -91,6 +101,7 @@ impl Submission {
             NativeBody::Message(message) => InputBody::Message { message },
             NativeBody::Append(messages) => InputBody::Append { messages },
             NativeBody::Result(message) => InputBody::Result { message },
+            NativeBody::Event { message, show } => InputBody::Event { message, show },
         };
         Input { agent_id, turn_id, run, client, on_busy: own.unwrap_or(on_busy), body }
     }
@@ -105,12 +116,13 @@ enum Kind {
     Cancel,
     Result,
     Error,
+    Event,
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [Self::Message, Self::Append, Self::Messages, Self::Cancel, Self::Result, Self::Error];
+    const ALL: [Self; 7] = [Self::Message, Self::Append, Self::Messages, Self::Cancel, Self::Result, Self::Error, Self::Event];
     /// Types that the specification names and that aren't built yet.
-    const LATER: [&str; 3] = ["client.action", "interrupt.resume", "session.event"];
+    const LATER: [&str; 2] = ["client.action", "interrupt.resume"];
 
     fn name(self) -> &'static str {
         match self {
@@ -120,6 +132,7 @@ impl Kind {
             Self::Cancel => "client.cancel",
             Self::Result => "tool.result",
             Self::Error => "tool.error",
+            Self::Event => "session.event",
         }
     }
 
@@ -144,6 +157,9 @@ impl Kind {
             Self::Cancel => &["type", "session_id", "agent_id", "turn_id", "stream"],
             Self::Result => &["type", "session_id", "agent_id", "turn_id", "stream", "client", "tool_call_id", "content", "id"],
             Self::Error => &["type", "session_id", "agent_id", "turn_id", "stream", "client", "tool_call_id", "error", "id"],
+            Self::Event => {
+                &["type", "session_id", "agent_id", "turn_id", "stream", "run", "client", "name", "content", "payload", "show", "id"]
+            }
         }
     }
 }
@@ -202,6 +218,9 @@ struct InputFields {
     content: Option<Content>,
     error: Option<String>,
     id: Option<NodeId>,
+    name: Option<String>,
+    payload: Option<Json>,
+    show: Option<bool>,
 }
 
 impl<'de> Fields<'de> for InputFields {
@@ -225,6 +244,9 @@ impl<'de> Fields<'de> for InputFields {
         "content",
         "error",
         "id",
+        "name",
+        "payload",
+        "show",
     ];
 
     fn field<A: MapAccess<'de>>(&mut self, reading: &Reading<'_>, name: &str, map: &mut A) -> Result<bool, A::Error> {
@@ -249,6 +271,9 @@ impl<'de> Fields<'de> for InputFields {
             "content" => self.content = reading.maybe(map, "content", ContentSeed::<PartFields>::new(reading))?,
             "error" => self.error = reading.value(map, "error")?,
             "id" => self.id = reading.maybe(map, "id", Id::new(reading))?,
+            "name" => self.name = reading.value(map, "name")?,
+            "payload" => self.payload = reading.json(map, "payload")?,
+            "show" => self.show = reading.value(map, "show")?,
             _ => return Ok(false),
         }
         self.present.extend(Self::ALLOWED.iter().find(|known| **known == name));
@@ -262,7 +287,7 @@ impl<'de> Fields<'de> for InputFields {
             return Err(reading.refuse_field(other, Code::BadRequest, what));
         }
         let needs_agent = match kind {
-            Kind::Message | Kind::Append | Kind::Messages => true,
+            Kind::Message | Kind::Append | Kind::Messages | Kind::Event => true,
             Kind::Cancel | Kind::Result | Kind::Error => false,
         };
         if needs_agent && self.agent_id.is_none() {
@@ -316,13 +341,18 @@ impl InputFields {
                 let tool_call_id = self.tool_call_id.ok_or_else(|| missing("tool_call_id"))?;
                 let (content, error) = match kind {
                     Kind::Error => (None, Some(self.error.ok_or_else(|| missing("error"))?)),
-                    Kind::Message | Kind::Append | Kind::Messages | Kind::Cancel | Kind::Result => {
+                    Kind::Message | Kind::Append | Kind::Messages | Kind::Cancel | Kind::Result | Kind::Event => {
                         (Some(self.content.ok_or_else(|| missing("content"))?), None)
                     }
                 };
                 let result = Message { id: self.id, tool_call_id: Some(tool_call_id), content, error, ..Message::empty(Role::Tool) };
                 message::check(reading, &result)?;
                 NativeBody::Result(result)
+            }
+            Kind::Event => {
+                let name = self.name.ok_or_else(|| missing("name"))?;
+                let message = event::message(reading, self.id, name, self.content, self.payload)?;
+                NativeBody::Event { message, show: self.show.unwrap_or(false) }
             }
         };
         let Self { on_busy, run, client, .. } = self;

@@ -65,7 +65,8 @@ impl<'de> Fields<'de> for MessageFields {
             metadata: self.metadata,
         };
         check(reading, &message)?;
-        Ok(message)
+        // What a provider gets back as its own comes from its replies alone.
+        Ok(message.without_encrypted())
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod bodies;
 mod client;
+mod event;
 pub(crate) mod frame;
 mod input;
 mod message;
