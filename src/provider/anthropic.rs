@@ -9,10 +9,8 @@ mod request;
 mod tests;
 mod translate;
 
-use std::collections::BTreeMap;
-
 use reqwest::Url;
-use reqwest::header::{AUTHORIZATION, HeaderName};
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
 use super::http::{self, Api, Connection, Outgoing};
@@ -27,8 +25,8 @@ const MAKER: &str = "anthropic";
 const OWN_FIELDS: [&str; 4] = ["model", "messages", "system", "stream"];
 
 const KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
-const VERSION_HEADER: &str = "anthropic-version";
-const VERSION: &str = "2023-06-01";
+const VERSION_HEADER: HeaderName = HeaderName::from_static("anthropic-version");
+const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
 /// A model behind the messages API: checked options.
 #[derive(Debug)]
@@ -51,9 +49,8 @@ impl Anthropic {
         if options.max_tokens == 0 {
             return Err(Error::option("max_tokens", "is 0; at least 1 is needed"));
         }
-        let version = BTreeMap::from([(VERSION_HEADER.to_owned(), VERSION.to_owned())]);
         let connection = Connection::new(&options.base_url, "https://api.anthropic.com/v1", options.connect_secs, options.idle_secs)?
-            .with_headers(&version, &[])?
+            .with_header(VERSION_HEADER, VERSION)
             .with_headers(&options.headers, &[KEY_HEADER, AUTHORIZATION])?
             .with_key(KEY_HEADER, key, str::to_owned)?;
         let mut extra = http::extra(&options.extra, &OWN_FIELDS)?;

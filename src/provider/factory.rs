@@ -136,6 +136,20 @@ mod tests {
     }
 
     #[test]
+    fn an_llm_can_do_what_its_options_say() {
+        let can = |options: &str| toml::from_str::<Options>(options).unwrap().abilities();
+        assert!(!can("kind = 'script'").image);
+        let openai = can(&openai(""));
+        assert!(openai.image && openai.audio && !openai.video && openai.reasoning);
+        let thinks = |kind: &str, extra: &str| can(&format!("kind = '{kind}'\nmodel = 'm'\n{extra}")).reasoning;
+        assert!(!thinks("anthropic", ""));
+        assert!(thinks("anthropic", "extra = { thinking = { type = 'enabled', budget_tokens = 2000 } }"));
+        assert!(!thinks("anthropic", "extra = { thinking = { type = 'disabled' } }"));
+        assert!(!thinks("gemini", ""));
+        assert!(thinks("gemini", "extra = { generationConfig = { thinkingConfig = { includeThoughts = true } } }"));
+    }
+
+    #[test]
     fn scripts_are_relative_to_the_configuration() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/script");
         assert!(made("kind = 'script'\nfile = 'rules.toml'", &folder).is_ok());

@@ -9,8 +9,10 @@ mod options;
 #[cfg(test)]
 pub mod recorded;
 mod reply;
+mod secrets;
 #[cfg(test)]
 pub mod upstream;
+pub(super) mod usage;
 #[cfg(test)]
 pub(super) mod wire;
 
@@ -25,8 +27,9 @@ use reqwest::{Client, Response, Url};
 use super::{Attempt, Chunk, Error, Provider, install_tls};
 use crate::protocol::{CallError, CallErrorKind, CallRequest, Finish, Usage};
 
-pub(super) use options::{extra, finite, model};
+pub(super) use options::{extra, finite, model, without};
 pub(super) use reply::Reply;
+use secrets::Secrets;
 
 /// An explanation of an error is read up to so many bytes.
 const EXPLANATION_BYTES_MAX: usize = 64 << 10;
@@ -90,6 +93,11 @@ pub(super) fn cut() -> CallError {
     CallError::new(CallErrorKind::Cut, "the stream ended before the model was done")
 }
 
+/// The window is full before anything is said: a shorter request has room for a reply.
+pub(super) fn no_room() -> CallError {
+    CallError::new(CallErrorKind::TooLong, "the request leaves no room in the model's window for a reply")
+}
+
 /// What can't be understood.
 pub(super) fn nonsense(message: impl Into<String>) -> CallError {
     CallError::new(CallErrorKind::Nonsense, message)
@@ -118,18 +126,9 @@ pub struct Connection {
     base: Url,
     headers: HeaderMap,
     /// Values that no text may show.
-    secrets: Vec<Secret>,
+    secrets: Secrets,
     connect: Duration,
     idle: Duration,
-}
-
-/// A secret that no dump shows.
-struct Secret(String);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[key]")
-    }
 }
 
 impl Connection {
@@ -141,7 +140,7 @@ impl Connection {
         Ok(Self {
             base: options::base(base_url, example)?,
             headers,
-            secrets: Vec::new(),
+            secrets: Secrets::default(),
             connect: options::seconds("connect_secs", connect_secs)?,
             idle: options::seconds("idle_secs", idle_secs)?,
         })
@@ -154,14 +153,24 @@ impl Connection {
                 .map_err(|_| Error::option("api_key", "has characters that can't stand in an HTTP header"))?;
             value.set_sensitive(true);
             self.headers.insert(header, value);
-            self.secrets.push(Secret(key));
+            self.secrets.add(&key);
         }
         Ok(self)
     }
 
-    /// Sends these headers along with every request; `own` may not be among them.
+    /// Sends a header along with every request that is no secret.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// Sends these headers, whose values may be secrets, along with every request; `own` may not be among them.
     pub fn with_headers(mut self, headers: &std::collections::BTreeMap<String, String>, own: &[HeaderName]) -> Result<Self, Error> {
         options::add_headers(&mut self.headers, headers, own)?;
+        for value in headers.values() {
+            self.secrets.add_words(value);
+        }
         Ok(self)
     }
 
@@ -200,12 +209,9 @@ impl Connection {
         matches!(self.base.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
     }
 
-    /// An error's text for people: without secrets, then clipped, so that no half of one stays either.
+    /// An error's text for people: without secrets, and without pieces of them.
     fn presentable(&self, mut error: CallError) -> CallError {
-        for Secret(secret) in &self.secrets {
-            error.message = error.message.replace(secret, "[key]");
-        }
-        error.message = failure::clipped(&error.message);
+        error.message = failure::clipped(&self.secrets.hide(&error.message));
         error
     }
 }

@@ -12,10 +12,12 @@ mod opaque;
 pub mod openai;
 mod options;
 pub mod script;
+#[cfg(test)]
+mod tests;
 
 pub use error::Error;
 pub use factory::{attempts, factory, install_tls};
-pub use options::{AnthropicOptions, GeminiOptions, OpenaiOptions, Options, ScriptOptions, Secret};
+pub use options::{Abilities, AnthropicOptions, GeminiOptions, OpenaiOptions, Options, ScriptOptions, Secret};
 
 use std::pin::Pin;
 use std::sync::Arc;

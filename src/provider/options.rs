@@ -202,3 +202,50 @@ fn ten() -> u64 {
 fn sixty() -> u64 {
     60
 }
+
+/// What an llm can do, as far as its options say it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an ability by itself")]
+pub struct Abilities {
+    /// Reads images.
+    pub image: bool,
+    /// Reads sound.
+    pub audio: bool,
+    /// Reads films.
+    pub video: bool,
+    /// Reads PDF.
+    pub pdf: bool,
+    /// Reads files of other kinds.
+    pub file: bool,
+    /// Shows what it thinks.
+    pub reasoning: bool,
+}
+
+impl Options {
+    /// What the llm can do.
+    pub fn abilities(&self) -> Abilities {
+        let said = |extra: &BTreeMap<String, toml::Value>, path: &[&str]| {
+            let mut at = extra.get(path[0]);
+            for name in &path[1..] {
+                at = at.and_then(|value| value.get(name));
+            }
+            at.cloned()
+        };
+        match self {
+            // A script reads words.
+            Self::Script(_) => Abilities { reasoning: true, ..Abilities::default() },
+            // Services that think say so by themselves.
+            Self::Openai(_) => Abilities { image: true, audio: true, video: false, pdf: true, file: true, reasoning: true },
+            Self::Anthropic(options) => {
+                let thinking = said(&options.extra, &["thinking", "type"]);
+                let reasoning = thinking.is_some_and(|thinking| thinking.as_str() != Some("disabled"));
+                Abilities { image: true, audio: false, video: false, pdf: true, file: true, reasoning }
+            }
+            Self::Gemini(options) => {
+                let thoughts = said(&options.extra, &["generationConfig", "thinkingConfig", "includeThoughts"]);
+                let reasoning = thoughts.and_then(|thoughts| thoughts.as_bool()).unwrap_or(false);
+                Abilities { image: true, audio: true, video: true, pdf: true, file: true, reasoning }
+            }
+        }
+    }
+}

@@ -89,7 +89,7 @@ impl Script {
 impl Provider for Script {
     fn start(&self, request: CallRequest) -> Attempt {
         let reading = Reading::of(&request);
-        match self.rules.iter().find(|rule| rule.condition.fits(&reading)) {
+        match self.rules.iter().find(|rule| rule.condition.fits(&reading) && rule.takes()) {
             Some(rule) => answer::stream(rule, &reading, request.model),
             None => answer::failed(CallError::new(
                 CallErrorKind::Refused,

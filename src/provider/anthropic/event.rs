@@ -7,6 +7,7 @@ use serde::de::Deserializer;
 use serde_json::value::RawValue;
 
 use crate::provider::http::halves::Units;
+use crate::provider::http::usage::{Count, Lenient};
 
 /// One event's data. Only what its `type` needs is read further.
 #[derive(Debug, Deserialize)]
@@ -31,8 +32,8 @@ pub(super) struct Event<'a> {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Start {
     pub model: Option<String>,
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub usage: Usage,
+    #[serde(default)]
+    pub usage: Lenient<Usage>,
 }
 
 /// A block that begins.
@@ -83,20 +84,22 @@ pub(super) struct End {
 }
 
 /// Tokens so far.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Usage {
     /// Without those of the two below.
-    pub input_tokens: Option<u64>,
-    pub cache_creation_input_tokens: Option<u64>,
-    pub cache_read_input_tokens: Option<u64>,
-    pub output_tokens: Option<u64>,
-    pub output_tokens_details: Option<OutputDetails>,
+    pub input_tokens: Count,
+    pub cache_creation_input_tokens: Count,
+    pub cache_read_input_tokens: Count,
+    pub output_tokens: Count,
+    pub output_tokens_details: Lenient<OutputDetails>,
 }
 
 /// Of the tokens written.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct OutputDetails {
-    pub thinking_tokens: Option<u64>,
+    pub thinking_tokens: Count,
 }
 
 fn null_as_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {

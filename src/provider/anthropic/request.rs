@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::Anthropic;
 use super::content::{self, Block};
 use crate::protocol::{self, CallError, CallErrorKind, CallRequest, Json, Role};
+use crate::provider::http::without;
 
 /// What stands before a conversation that a model begins: the API lets only people begin.
 const BEGINNING: &str = "[The conversation begins with your message.]";
@@ -86,15 +87,14 @@ enum Schema<'a> {
 pub(super) fn body(anthropic: &Anthropic, request: &CallRequest) -> Result<Vec<u8>, CallError> {
     let given = |field: &str| anthropic.extra.contains_key(field);
     let ours = request.tools.iter().map(tool);
-    let mut tools: Vec<_> = ours.chain(anthropic.tools.iter().map(Tool::Theirs)).collect();
+    // What nobody sees looks nothing up.
+    let theirs = if request.hidden { &[] } else { anthropic.tools.as_slice() };
+    let mut tools: Vec<_> = ours.chain(theirs.iter().map(Tool::Theirs)).collect();
     let (mut tool_choice, mut extra) = (None, Cow::Borrowed(&anthropic.extra));
-    let former = if tools.is_empty() { called(request) } else { Vec::new() };
-    if !former.is_empty() {
-        tools = former;
-        tool_choice = Some(Choice { kind: "none" });
-        if given("tool_choice") {
-            extra.to_mut().remove("tool_choice");
-        }
+    if tools.is_empty() {
+        tools = called(request);
+        tool_choice = (!tools.is_empty()).then_some(Choice { kind: "none" });
+        extra = without(&anthropic.extra, &["tool_choice"]);
     }
     let body = Body {
         model: request.model.as_deref().unwrap_or(&anthropic.model),

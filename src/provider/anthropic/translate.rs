@@ -10,7 +10,8 @@ use super::block::{Block, Kind};
 use super::event::{self, Event};
 use crate::protocol::{CallError, Finish, Usage};
 use crate::provider::Chunk;
-use crate::provider::http::{Progress, Size, Translate, cut, failure, nonsense};
+use crate::provider::http::usage::{Count, Lenient};
+use crate::provider::http::{Progress, Size, Translate, cut, failure, no_room, nonsense};
 
 /// The most blocks of one reply.
 const BLOCKS_MAX: usize = 1024;
@@ -26,9 +27,7 @@ pub struct Translator {
     front: usize,
     calls: u32,
     stop_reason: Option<String>,
-    usage: Usage,
-    cached: Option<u64>,
-    written: Option<u64>,
+    usage: event::Usage,
     model: Option<String>,
     size: Size,
 }
@@ -54,14 +53,13 @@ impl Translate for Translator {
             "message_start" => {
                 let start: event::Start = needed(kind, "message", event.message)?;
                 self.model = self.model.take().or(start.model);
-                self.count(start.usage);
+                self.count(start.usage.0);
             }
             "message_delta" => {
                 let end: event::End = needed(kind, "delta", event.delta)?;
                 self.stop_reason = end.stop_reason.or(self.stop_reason.take());
                 if let Some(usage) = event.usage {
-                    let usage: Option<event::Usage> = parsed(usage.get())?;
-                    self.count(usage.unwrap_or_default());
+                    self.count(parsed::<Lenient<event::Usage>>(usage.get())?.0);
                 }
             }
             "message_stop" => return Ok(Progress::Done),
@@ -79,12 +77,17 @@ impl Translate for Translator {
     }
 
     fn take_usage(&mut self) -> Option<Usage> {
-        let usage = std::mem::take(&mut self.usage);
-        let (cached, written) = (self.cached.take(), self.written.take());
-        let parts = [usage.input_tokens, cached, written];
-        let input_tokens = parts.iter().any(Option::is_some).then(|| parts.into_iter().flatten().fold(0, u64::saturating_add));
-        let usage = Usage { input_tokens, cached_input_tokens: cached, cache_write_input_tokens: written, ..usage };
-        (usage != Usage::default()).then(|| Usage { model: self.model.take(), ..usage })
+        let event::Usage { input_tokens, cache_read_input_tokens: cached, cache_creation_input_tokens: written, .. } = self.usage;
+        let reasoning = self.usage.output_tokens_details.0.unwrap_or_default().thinking_tokens;
+        Some(Usage {
+            input_tokens: Some([input_tokens, cached, written].map(Count::get).iter().sum()),
+            output_tokens: self.usage.output_tokens.0,
+            cached_input_tokens: cached.0,
+            cache_write_input_tokens: written.0,
+            reasoning_tokens: reasoning.0,
+            model: self.model.take(),
+            provider: None,
+        })
     }
 
     fn end(&mut self, said_done: bool, chunks: &mut VecDeque<Chunk>) -> Result<Finish, CallError> {
@@ -95,6 +98,7 @@ impl Translate for Translator {
             self.close(at, chunks)?;
         }
         Ok(match self.stop_reason.as_deref() {
+            Some("model_context_window_exceeded") if self.size.is_zero() => return Err(no_room()),
             // At a pause, tools of the service's own want more time than it gives: the reply ends there, as it would at a limit.
             Some("max_tokens" | "model_context_window_exceeded" | "pause_turn") => Finish::Length,
             Some("refusal") => Finish::Filtered,
@@ -181,14 +185,19 @@ impl Translator {
         }
     }
 
-    /// Counts only grow: what comes later may leave out, or repeat, what came before.
-    fn count(&mut self, more: event::Usage) {
-        self.usage.input_tokens = self.usage.input_tokens.max(more.input_tokens);
-        self.usage.output_tokens = self.usage.output_tokens.max(more.output_tokens);
-        self.usage.reasoning_tokens =
-            self.usage.reasoning_tokens.max(more.output_tokens_details.and_then(|details| details.thinking_tokens));
-        self.cached = self.cached.max(more.cache_read_input_tokens);
-        self.written = self.written.max(more.cache_creation_input_tokens);
+    /// Each report counts from the start. What was read may be told anew, divided otherwise between the cache and the rest; a
+    /// report that counts nothing of it changes nothing of it.
+    fn count(&mut self, next: Option<event::Usage>) {
+        let Some(next) = next else { return };
+        let usage = &mut self.usage;
+        if [next.input_tokens, next.cache_read_input_tokens, next.cache_creation_input_tokens].iter().any(|count| count.is_some()) {
+            let told = |next: Count, last: Count| if next.0.is_some() { next } else { last };
+            usage.input_tokens = told(next.input_tokens, usage.input_tokens);
+            usage.cache_read_input_tokens = told(next.cache_read_input_tokens, usage.cache_read_input_tokens);
+            usage.cache_creation_input_tokens = told(next.cache_creation_input_tokens, usage.cache_creation_input_tokens);
+        }
+        usage.output_tokens = usage.output_tokens.max(next.output_tokens);
+        usage.output_tokens_details = Lenient(next.output_tokens_details.0.or(usage.output_tokens_details.0));
     }
 }
 

@@ -5,6 +5,7 @@ use serde::de::{Deserializer, IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::provider::http::halves::Units;
+use crate::provider::http::usage::{Count, Lenient};
 
 /// One event's data.
 #[derive(Debug, Deserialize)]
@@ -13,7 +14,8 @@ pub(super) struct Event<'a> {
     #[serde(default, borrow, deserialize_with = "null_as_default")]
     pub candidates: Vec<Candidate<'a>>,
     pub prompt_feedback: Option<Feedback>,
-    pub usage_metadata: Option<Usage>,
+    #[serde(default)]
+    pub usage_metadata: Lenient<Usage>,
     pub model_version: Option<String>,
     #[serde(borrow)]
     pub error: Option<&'a RawValue>,
@@ -82,17 +84,18 @@ pub(super) struct Feedback {
 
 /// Tokens so far.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Usage {
     #[serde(rename = "promptTokenCount")]
-    pub prompt: Option<u64>,
+    pub prompt: Count,
     #[serde(rename = "toolUsePromptTokenCount")]
-    pub tool_use_prompt: Option<u64>,
+    pub tool_use_prompt: Count,
     #[serde(rename = "cachedContentTokenCount")]
-    pub cached: Option<u64>,
+    pub cached: Count,
     #[serde(rename = "candidatesTokenCount")]
-    pub candidates: Option<u64>,
+    pub candidates: Count,
     #[serde(rename = "thoughtsTokenCount")]
-    pub thoughts: Option<u64>,
+    pub thoughts: Count,
 }
 
 fn null_as_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {

@@ -1,11 +1,14 @@
 //! The body of a request: what a model reads, as the service wants it. May not know the network.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::contents::{Content, contents, instruction};
 use super::{Gemini, merge};
 use crate::protocol::{self, CallError, CallErrorKind, CallRequest, Json};
+use crate::provider::http::without;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,7 +21,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Map::is_empty")]
     generation_config: Map<String, Value>,
     #[serde(flatten)]
-    extra: &'a Map<String, Value>,
+    extra: Cow<'a, Map<String, Value>>,
 }
 
 #[derive(Serialize)]
@@ -57,18 +60,21 @@ pub(super) fn body(gemini: &Gemini, request: &CallRequest) -> Result<Vec<u8>, Ca
         generation_config.insert("maxOutputTokens".to_owned(), max_tokens.into());
     }
     merge(&mut generation_config, &gemini.generation_config);
+    // What nobody sees looks nothing up.
+    let own = if request.hidden { &[] } else { gemini.tools.as_slice() };
+    let tools: Vec<_> = functions(&request.tools).into_iter().chain(own.iter().map(Tool::Own)).collect();
     let body = Body {
         system_instruction: instruction(request),
         contents: contents(&request.messages, model),
-        tools: tools(&request.tools).into_iter().chain(gemini.tools.iter().map(Tool::Own)).collect(),
+        extra: without(&gemini.extra, if tools.is_empty() { &["toolConfig"] } else { &[] }),
+        tools,
         generation_config,
-        extra: &gemini.extra,
     };
     serde_json::to_vec(&body)
         .map_err(|error| CallError::new(CallErrorKind::Refused, format!("the request can't be written as JSON: {error}")))
 }
 
-fn tools(tools: &[protocol::Tool]) -> Option<Tool<'_>> {
+fn functions(tools: &[protocol::Tool]) -> Option<Tool<'_>> {
     let function_declarations: Vec<_> = tools.iter().map(function).collect();
     (!function_declarations.is_empty()).then_some(Tool::Functions(Functions { function_declarations }))
 }

@@ -8,6 +8,7 @@ use super::{SERVICE, kept};
 use crate::ids::ToolCallId;
 use crate::protocol::{CallError, CallErrorKind, Finish, Usage};
 use crate::provider::http::halves::Halves;
+use crate::provider::http::usage::Count;
 use crate::provider::http::{Progress, Size, Translate, cut, failure, nonsense};
 use crate::provider::{Chunk, EncryptedOf};
 
@@ -21,7 +22,7 @@ pub struct Translator {
     reasoning: Halves,
     calls: u32,
     finish: Option<Result<Finish, CallError>>,
-    usage: Option<event::Usage>,
+    usage: event::Usage,
     model: Option<String>,
     /// Whether parts came that replies here don't have.
     has_foreign: bool,
@@ -40,8 +41,8 @@ impl Translate for Translator {
         if event.error.is_some() {
             return Err(failure::of_event(data));
         }
-        if let Some(usage) = event.usage_metadata {
-            self.usage = Some(merged(self.usage.take(), usage));
+        if let Some(usage) = event.usage_metadata.0 {
+            self.usage = merged(self.usage, usage);
         }
         self.model = self.model.take().or(event.model_version);
         for candidate in event.candidates.into_iter().filter(|candidate| candidate.index == 0) {
@@ -58,8 +59,7 @@ impl Translate for Translator {
     }
 
     fn take_usage(&mut self) -> Option<Usage> {
-        let model = self.model.take();
-        self.usage.take().map(|usage| reported(&usage, model))
+        Some(reported(&self.usage, self.model.take()))
     }
 
     fn end(&mut self, _: bool, _: &mut VecDeque<Chunk>) -> Result<Finish, CallError> {
@@ -124,9 +124,8 @@ impl Translator {
     }
 }
 
-/// The last report counts; what it leaves out stays as it was.
-fn merged(last: Option<event::Usage>, next: event::Usage) -> event::Usage {
-    let last = last.unwrap_or_default();
+/// Each report counts from the start: the last one holds; what it leaves out, or doesn't count, stays as it was.
+fn merged(last: event::Usage, next: event::Usage) -> event::Usage {
     event::Usage {
         prompt: next.prompt.or(last.prompt),
         tool_use_prompt: next.tool_use_prompt.or(last.tool_use_prompt),
@@ -138,12 +137,12 @@ fn merged(last: Option<event::Usage>, next: event::Usage) -> event::Usage {
 
 /// In our own sense: what the model read for its built-in tools is input, what it thought is output.
 fn reported(usage: &event::Usage, model: Option<String>) -> Usage {
-    let sum = |a: Option<u64>, b: Option<u64>| a.map(|a| a.saturating_add(b.unwrap_or_default())).or(b);
+    let sum = |a: Count, b: Count| a.0.map(|a| a + b.get()).or(b.0);
     Usage {
         input_tokens: sum(usage.prompt, usage.tool_use_prompt),
         output_tokens: sum(usage.candidates, usage.thoughts),
-        cached_input_tokens: usage.cached,
-        reasoning_tokens: usage.thoughts,
+        cached_input_tokens: usage.cached.0,
+        reasoning_tokens: usage.thoughts.0,
         model,
         ..Usage::default()
     }

@@ -1,5 +1,6 @@
 //! Options that services have in common: checked, each fault named with what is allowed. May not know which service.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ pub(super) fn add_headers(headers: &mut HeaderMap, more: &BTreeMap<String, Strin
         if OWN_HEADERS.contains(&name) || own.contains(&name) {
             return Err(fault("is set by Headwater"));
         }
-        let value = HeaderValue::try_from(value).map_err(|_| fault("has characters that can't stand in an HTTP header"))?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| fault("has characters that can't stand in an HTTP header"))?;
+        value.set_sensitive(true);
         headers.insert(name, value);
     }
     Ok(())
@@ -78,4 +80,15 @@ pub(in crate::provider) fn extra(fields: &BTreeMap<String, toml::Value>, own: &[
         extra.insert(name.clone(), value);
     }
     Ok(extra)
+}
+
+/// Those fields but `these`, which mean nothing in this request, so that services refuse them.
+pub(in crate::provider) fn without<'a>(extra: &'a Map<String, Value>, these: &[&str]) -> Cow<'a, Map<String, Value>> {
+    let mut rest = Cow::Borrowed(extra);
+    for field in these {
+        if rest.contains_key(*field) {
+            rest.to_mut().shift_remove(*field);
+        }
+    }
+    rest
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::Sleep;
 
-use super::{Progress, Translate, silent};
+use super::{Progress, Translate, silent, usage};
 use crate::clock;
 use crate::protocol::{CallError, CallErrorKind, Finish, Usage};
 use crate::provider::Chunk;
@@ -133,7 +133,7 @@ impl<T: Translate> Reply<T> {
     /// Nothing more is read; what was translated still comes, then the end.
     fn close(&mut self, end: Result<Finish, CallError>) {
         self.body = None;
-        let usage = self.translator.take_usage();
+        let usage = self.translator.take_usage().and_then(usage::believed);
         self.chunks.extend(usage.map(|usage| Chunk::Usage(Usage { provider: Some(T::SERVICE.to_owned()), ..usage })));
         match end {
             Ok(finish) => self.chunks.push_back(Chunk::Finished(finish)),

@@ -5,13 +5,18 @@ use serde::de::Deserializer;
 use serde_json::value::RawValue;
 
 use crate::provider::http::halves::Units;
+use crate::provider::http::usage::{Count, Lenient};
 
 /// One event's data.
 #[derive(Debug, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(default, deserialize_with = "null_as_default")]
     pub choices: Vec<Choice>,
-    pub usage: Option<Usage>,
+    #[serde(default)]
+    pub usage: Lenient<Usage>,
+    /// Where one service has its usage.
+    #[serde(default)]
+    pub x_groq: Lenient<Inside>,
     #[serde(borrow)]
     pub model: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -28,6 +33,16 @@ pub(super) struct Choice {
     #[serde(default, deserialize_with = "null_as_default")]
     pub delta: Delta,
     pub finish_reason: Option<String>,
+    /// Where some services have it.
+    #[serde(default)]
+    pub usage: Lenient<Usage>,
+}
+
+/// What has a report inside.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Inside {
+    #[serde(default)]
+    pub usage: Lenient<Usage>,
 }
 
 /// What is added to a reply.
@@ -58,26 +73,32 @@ pub(super) struct Function {
 }
 
 /// Tokens.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Usage {
-    pub prompt_tokens: Option<u64>,
-    pub completion_tokens: Option<u64>,
-    pub prompt_tokens_details: Option<PromptDetails>,
-    /// The same, as some services have it.
-    pub prompt_cache_hit_tokens: Option<u64>,
-    pub completion_tokens_details: Option<CompletionDetails>,
+    pub prompt_tokens: Count,
+    pub completion_tokens: Count,
+    pub total_tokens: Count,
+    pub prompt_tokens_details: Lenient<PromptDetails>,
+    /// The cached ones, as some services have it.
+    pub prompt_cache_hit_tokens: Count,
+    pub cached_tokens: Count,
+    pub completion_tokens_details: Lenient<CompletionDetails>,
 }
 
 /// Of the tokens read.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct PromptDetails {
-    pub cached_tokens: Option<u64>,
+    pub cached_tokens: Count,
+    pub cache_write_tokens: Count,
 }
 
 /// Of the tokens written.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct CompletionDetails {
-    pub reasoning_tokens: Option<u64>,
+    pub reasoning_tokens: Count,
 }
 
 fn null_as_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {

@@ -7,7 +7,11 @@ use serde_json::{Map, Value};
 
 use super::Openai;
 use crate::protocol::{self, CallError, CallErrorKind, CallRequest, Content, Json, PartKind, Role};
+use crate::provider::http::without;
 use crate::provider::media::{Media, Place};
+
+/// What may only be said of tools that there are.
+const OF_TOOLS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -23,7 +27,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u64>,
     #[serde(flatten)]
-    extra: &'a Map<String, Value>,
+    extra: Cow<'a, Map<String, Value>>,
 }
 
 #[derive(Serialize)]
@@ -120,7 +124,7 @@ pub(super) fn body(settings: &Openai, request: &CallRequest) -> Result<Vec<u8>, 
         stream_options: (!given("stream_options")).then_some(StreamOptions { include_usage: true }),
         temperature: settings.temperature.filter(|_| !given("temperature")),
         max_tokens: settings.max_tokens.filter(|_| !given("max_tokens")),
-        extra: &settings.extra,
+        extra: without(&settings.extra, if request.tools.is_empty() { &OF_TOOLS } else { &[] }),
     };
     serde_json::to_vec(&body)
         .map_err(|error| CallError::new(CallErrorKind::Refused, format!("the request can't be written as JSON: {error}")))

@@ -7,13 +7,17 @@ use crate::ids::ToolCallId;
 use crate::protocol::{CallError, CallErrorKind, Finish, Usage};
 use crate::provider::Chunk;
 use crate::provider::http::halves::{Halves, Units};
-use crate::provider::http::{Progress, Size, Translate, cut, failure, nonsense};
+use crate::provider::http::usage::{Count, Lenient};
+use crate::provider::http::{Progress, Size, Translate, cut, failure, no_room, nonsense};
 
 /// The most tool calls of one reply.
 const TOOL_CALLS_MAX: usize = 256;
 
 /// What the data of the last event is.
 const DONE: &str = "[DONE]";
+
+/// Why a model stops whose window is full.
+const WINDOW_FULL: &str = "model_context_window_exceeded";
 
 /// One reply in the making.
 #[derive(Debug, Default)]
@@ -22,7 +26,8 @@ pub struct Translator {
     reasoning: Halves,
     tool_calls: Vec<ToolCall>,
     finish: Option<Finish>,
-    usage: Option<Usage>,
+    is_window_full: bool,
+    usage: event::Usage,
     model: Option<String>,
     size: Size,
 }
@@ -48,15 +53,20 @@ impl Translate for Translator {
         if data.trim() == DONE {
             return Ok(Progress::Done);
         }
-        let event: Event<'_> = serde_json::from_str(data).map_err(|error| nonsense(format!("an event can't be understood: {error}")))?;
+        let event: Event<'_> = match serde_json::from_str(data) {
+            Ok(event) => event,
+            Err(_) if name == "error" && is_text(data) => return Err(failure::of_event(data)),
+            Err(error) => return Err(nonsense(format!("an event can't be understood: {error}"))),
+        };
         if event.error.is_some() || name == "error" || event.object.is_some_and(|object| object.get() == "\"error\"") {
             return Err(failure::of_event(data));
         }
         if let (None, Some(model)) = (&self.model, event.model) {
             self.model = serde_json::from_str(model.get()).ok();
         }
-        if let Some(usage) = event.usage {
-            self.usage = Some(reported(usage));
+        let passed = event.x_groq.0.and_then(|inside| inside.usage.0);
+        for usage in passed.into_iter().chain(event.usage.0) {
+            self.usage = merged(self.usage, usage);
         }
         for choice in event.choices.into_iter().filter(|choice| choice.index == 0) {
             self.choice(choice, chunks)?;
@@ -69,13 +79,13 @@ impl Translate for Translator {
     }
 
     fn take_usage(&mut self) -> Option<Usage> {
-        let model = self.model.take();
-        self.usage.take().map(|usage| Usage { model, ..usage })
+        Some(Usage { model: self.model.take(), ..reported(std::mem::take(&mut self.usage)) })
     }
 
     fn end(&mut self, said_done: bool, _: &mut VecDeque<Chunk>) -> Result<Finish, CallError> {
         let calls = !self.tool_calls.is_empty();
         let finish = match self.finish {
+            Some(_) if self.is_window_full && self.size.is_zero() => return Err(no_room()),
             // Some services report calls and "stop".
             Some(Finish::Stop) if calls => Finish::ToolCalls,
             Some(finish) => finish,
@@ -92,6 +102,9 @@ impl Translate for Translator {
 
 impl Translator {
     fn choice(&mut self, choice: Choice, chunks: &mut VecDeque<Chunk>) -> Result<(), CallError> {
+        if let Some(usage) = choice.usage.0 {
+            self.usage = merged(self.usage, usage);
+        }
         let Delta { content, refusal, reasoning_content, reasoning, tool_calls } = choice.delta;
         if let Some(units) = reasoning_content.filter(|units| !units.is_empty()).or(reasoning) {
             let text = self.reasoning.join(units);
@@ -105,6 +118,7 @@ impl Translator {
             self.tool_call(call, chunks)?;
         }
         if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
+            self.is_window_full = reason == WINDOW_FULL;
             self.finish = Some(finish(&reason)?);
         }
         Ok(())
@@ -172,17 +186,45 @@ impl Translator {
     }
 }
 
+/// Whether it is nothing but words, not half of something else.
+fn is_text(data: &str) -> bool {
+    data.trim_start().chars().next().is_some_and(char::is_alphabetic)
+}
+
 /// Whether nothing can follow these arguments.
 fn is_complete(arguments: &str) -> bool {
     arguments.trim_start().starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
 }
 
+/// Each report counts from the start: the last one holds; what it leaves out, or doesn't count, stays as it was.
+fn merged(last: event::Usage, next: event::Usage) -> event::Usage {
+    event::Usage {
+        prompt_tokens: next.prompt_tokens.or(last.prompt_tokens),
+        completion_tokens: next.completion_tokens.or(last.completion_tokens),
+        total_tokens: next.total_tokens.or(last.total_tokens),
+        prompt_tokens_details: Lenient(next.prompt_tokens_details.0.or(last.prompt_tokens_details.0)),
+        prompt_cache_hit_tokens: next.prompt_cache_hit_tokens.or(last.prompt_cache_hit_tokens),
+        cached_tokens: next.cached_tokens.or(last.cached_tokens),
+        completion_tokens_details: Lenient(next.completion_tokens_details.0.or(last.completion_tokens_details.0)),
+    }
+}
+
+/// In our own sense. The API counts cached tokens and thoughts in; some services don't, which the figures show.
 fn reported(usage: event::Usage) -> Usage {
+    let details = usage.prompt_tokens_details.0.unwrap_or_default();
+    let cached = details.cached_tokens.or(usage.prompt_cache_hit_tokens).or(usage.cached_tokens);
+    let reasoning = usage.completion_tokens_details.0.unwrap_or_default().reasoning_tokens;
+    let [prompt, completion] = [usage.prompt_tokens, usage.completion_tokens].map(Count::get);
+    let beside = cached.get() + details.cache_write_tokens.get();
+    let is_beside = usage.prompt_tokens.is_some() && cached.get() > prompt;
+    let all = prompt + completion + reasoning.get();
+    let thought_beside = reasoning.get() > completion || (reasoning.is_some() && usage.total_tokens == Count(Some(all)));
     Usage {
-        input_tokens: usage.prompt_tokens,
-        output_tokens: usage.completion_tokens,
-        cached_input_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens).or(usage.prompt_cache_hit_tokens),
-        reasoning_tokens: usage.completion_tokens_details.and_then(|details| details.reasoning_tokens),
+        input_tokens: usage.prompt_tokens.0.map(|prompt| if is_beside { prompt + beside } else { prompt }),
+        output_tokens: usage.completion_tokens.0.map(|completion| if thought_beside { completion + reasoning.get() } else { completion }),
+        cached_input_tokens: cached.0,
+        cache_write_input_tokens: details.cache_write_tokens.0,
+        reasoning_tokens: reasoning.0,
         ..Usage::default()
     }
 }
@@ -190,7 +232,7 @@ fn reported(usage: event::Usage) -> Usage {
 fn finish(reason: &str) -> Result<Finish, CallError> {
     match reason {
         "tool_calls" | "function_call" => Ok(Finish::ToolCalls),
-        "length" | "max_tokens" => Ok(Finish::Length),
+        "length" | "max_tokens" | WINDOW_FULL => Ok(Finish::Length),
         "content_filter" => Ok(Finish::Filtered),
         "error" => Err(CallError::new(CallErrorKind::Unavailable, "the provider stopped the reply with an error that it doesn't explain")),
         // "stop", and what services call it otherwise.

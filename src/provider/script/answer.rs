@@ -111,7 +111,7 @@ fn ending(rule: &Rule, reading: &Reading, model: String) -> Ending {
         End::Finished(None) => Finish::ToolCalls,
     };
     match rule.usage {
-        Some(given) => Ending::Usage(Counted { given, input_tokens: reading.characters.div_ceil(4) as u64, model }, finish),
+        Some(given) => Ending::Usage(Counted { given, input_tokens: reading.size.tokens(), model }, finish),
         None => Ending::Finish(finish),
     }
 }

@@ -16,7 +16,11 @@ pub(super) struct Condition {
     role: Option<Speaker>,
     call: Option<u32>,
     tool_result: Option<ToolResult>,
+    anywhere: Option<AnyOf>,
     offered: Option<String>,
+    model: Option<String>,
+    over_tokens: Option<u64>,
+    over_characters: Option<u64>,
     hidden: Option<bool>,
 }
 
@@ -24,16 +28,20 @@ impl Condition {
     /// Whether everything that is asked holds.
     pub fn fits(&self, reading: &Reading) -> bool {
         let last = comparable(&reading.last);
-        let text = |any: &Option<AnyOf>, holds: fn(&str, &str) -> bool| {
-            any.as_ref().is_none_or(|AnyOf(texts)| texts.iter().any(|text| holds(&last, text)))
-        };
+        let text = |any: &Option<AnyOf>, holds: fn(&str, &str) -> bool| any.as_ref().is_none_or(|any| any.holds(|text| holds(&last, text)));
+        let is_read =
+            |text: &str| comparable(&reading.system).contains(text) || reading.history().any(|(_, said)| comparable(&said).contains(text));
         text(&self.is, |last, text| last == text)
             && text(&self.starts_with, |last, text| last.starts_with(text))
             && text(&self.contains, |last, text| last.contains(text))
             && self.role.is_none_or(|role| reading.role == Some(role.into()))
             && self.call.is_none_or(|call| reading.call == call)
             && self.tool_result.as_ref().is_none_or(|wanted| wanted.fits(reading))
+            && self.anywhere.as_ref().is_none_or(|any| any.holds(is_read))
             && self.offered.as_ref().is_none_or(|tool| reading.offered.contains(tool))
+            && self.model.as_ref().is_none_or(|model| reading.model.as_ref() == Some(model))
+            && self.over_tokens.is_none_or(|tokens| reading.size.tokens() > tokens)
+            && self.over_characters.is_none_or(|characters| reading.size.characters() > characters)
             && self.hidden.is_none_or(|hidden| reading.hidden == hidden)
     }
 }
@@ -46,6 +54,13 @@ fn comparable(text: &str) -> String {
 /// One text, or a list of which one is enough; kept comparable.
 #[derive(Debug)]
 struct AnyOf(Vec<String>);
+
+impl AnyOf {
+    /// Whether something holds for one of them.
+    fn holds(&self, holds: impl Fn(&str) -> bool) -> bool {
+        self.0.iter().any(|text| holds(text))
+    }
+}
 
 impl<'de> Deserialize<'de> for AnyOf {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,6 +1,8 @@
 //! What a script sees of a call: texts and counts. May not know rules.
 
-use crate::protocol::{CallRequest, Message, Role};
+use std::sync::Arc;
+
+use crate::protocol::{CallRequest, Message, Role, Size};
 
 /// What was read for one call.
 #[derive(Debug)]
@@ -17,10 +19,14 @@ pub(super) struct Reading {
     pub results: Vec<(String, String)>,
     /// The names of the tools that may be called.
     pub offered: Vec<String>,
-    /// Number of messages.
-    pub count: usize,
-    /// Characters of all texts, the system prompt's and the calls' included.
-    pub characters: usize,
+    /// Every message.
+    messages: Vec<Arc<Message>>,
+    /// The system prompt.
+    pub system: String,
+    /// How much it all is, as the engine counts it.
+    pub size: Size,
+    /// The model that is asked for.
+    pub model: Option<String>,
     /// Which call of its turn, from 0.
     pub call: u32,
     /// Whether no UI may see it.
@@ -35,7 +41,6 @@ impl Reading {
             messages.iter().filter(|message| message.role == Role::User).map(|message| message.joined_text()).collect();
         let asked = messages.iter().rposition(|message| message.role == Role::User).map_or(0, |place| place + 1);
         let results = messages[asked..].iter().filter(|message| message.role == Role::Tool);
-        let characters = messages.iter().map(|message| characters(message)).sum::<usize>();
         Self {
             role: messages.last().map(|message| message.role),
             last: messages.last().map(|message| said(message)).unwrap_or_default(),
@@ -43,11 +48,23 @@ impl Reading {
             users,
             results: results.map(|message| (tool_name(request, message), said(message))).collect(),
             offered: request.tools.iter().map(|tool| tool.name.clone()).collect(),
-            count: messages.len(),
-            characters: characters + request.system.as_deref().map_or(0, |system| system.chars().count()),
+            messages: messages.clone(),
+            system: request.system.clone().unwrap_or_default(),
+            size: Size::of_request(request),
+            model: request.model.clone(),
             call: request.index,
             hidden: request.hidden,
         }
+    }
+
+    /// Number of messages.
+    pub fn count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Every message: whose it is, and what it says.
+    pub fn history(&self) -> impl Iterator<Item = (Role, String)> {
+        self.messages.iter().map(|message| (message.role, said(message)))
     }
 }
 
@@ -58,11 +75,6 @@ fn said(message: &Message) -> String {
         Some(error) if text.is_empty() => error.clone(),
         Some(_) | None => text,
     }
-}
-
-fn characters(message: &Message) -> usize {
-    let calls = message.tool_calls.iter().map(|call| call.function.name.chars().count() + call.function.arguments.chars().count());
-    said(message).chars().count() + calls.sum::<usize>()
 }
 
 /// The name of the tool that gave `result`: the assistant that called it knows.

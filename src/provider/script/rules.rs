@@ -1,6 +1,7 @@
 //! A file of rules: what may stand in it, checked with the place of each fault. May not know calls.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -12,7 +13,7 @@ use crate::ids::ToolCallId;
 use crate::protocol::{CallError, CallErrorKind, Finish};
 use crate::provider::json;
 
-const REPEAT_MAX: u32 = 10_000;
+const TIMES_MAX: u32 = 10_000;
 const PAUSE_MAX: Duration = Duration::from_hours(1);
 
 /// A fault in a file, and the byte where it is.
@@ -32,6 +33,8 @@ impl Fault {
 pub(super) struct Rule {
     /// When it fits.
     pub condition: Condition,
+    /// How often it may still answer, wherever; always when nothing is given.
+    left: Option<AtomicU32>,
     /// What is thought before anything is said.
     pub reasoning: Template,
     /// What is said.
@@ -46,6 +49,14 @@ pub(super) struct Rule {
     pub usage: Option<Usage>,
     /// How it ends.
     pub end: End,
+}
+
+impl Rule {
+    /// Whether it answers a call that it fits; one that answers only so often has answered once more then.
+    pub fn takes(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        self.left.as_ref().is_none_or(|left| left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok())
+    }
 }
 
 /// A tool call of an answer.
@@ -125,6 +136,7 @@ struct File {
 struct RuleFields {
     #[serde(default)]
     when: Condition,
+    times: Option<Spanned<u32>>,
     text: Option<Spanned<String>>,
     reasoning: Option<Spanned<String>>,
     repeat: Option<Spanned<u32>>,
@@ -151,9 +163,11 @@ impl RuleFields {
                 "this rule has no answer: give it `text` (\"\" is an empty reply), `reasoning`, `tool_calls` or `error`",
             ));
         }
-        let repeat = fields.repeat.as_ref().map_or(Ok(1), checked_repeat)?;
+        let repeat = fields.repeat.as_ref().map_or(Ok(1), |repeat| checked(repeat, "repeat"))?;
+        let times = fields.times.as_ref().map(|times| checked(times, "times")).transpose()?;
         let usage = fields.report_usage.unwrap_or(true).then(|| fields.usage.unwrap_or_default());
         Ok(Rule {
+            left: times.map(AtomicU32::new),
             repeat,
             usage,
             end: fields.end()?,
@@ -199,10 +213,10 @@ fn default_message(kind: CallErrorKind) -> &'static str {
     }
 }
 
-fn checked_repeat(repeat: &Spanned<u32>) -> Result<u32, Fault> {
-    match *repeat.get_ref() {
-        count @ 1..=REPEAT_MAX => Ok(count),
-        count => Err(Fault::new(&repeat.span(), format!("`repeat` is {count}; 1 to {REPEAT_MAX} are allowed"))),
+fn checked(count: &Spanned<u32>, key: &str) -> Result<u32, Fault> {
+    match *count.get_ref() {
+        allowed @ 1..=TIMES_MAX => Ok(allowed),
+        refused => Err(Fault::new(&count.span(), format!("`{key}` is {refused}; 1 to {TIMES_MAX} are allowed"))),
     }
 }
 

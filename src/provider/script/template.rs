@@ -1,26 +1,40 @@
 //! Texts with placeholders. What fills one is never read as a template again. May not know rules.
 
 use super::reading::Reading;
+use crate::protocol::Role;
 
 /// Between the texts of `{users}` and of `{results}`.
 const BETWEEN: &str = " | ";
+
+/// An `{opening}` has at most so many characters.
+const OPENING_CHARS: usize = 200;
 
 /// What a placeholder stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Placeholder {
     Last,
+    First,
+    Opening,
     Users,
+    History,
+    System,
     Count,
+    Tokens,
     Result,
     Results,
     Call,
 }
 
 impl Placeholder {
-    const ALL: [(&str, Self); 6] = [
+    const ALL: [(&str, Self); 11] = [
         ("last", Self::Last),
+        ("first", Self::First),
+        ("opening", Self::Opening),
         ("users", Self::Users),
+        ("history", Self::History),
+        ("system", Self::System),
         ("count", Self::Count),
+        ("tokens", Self::Tokens),
         ("result", Self::Result),
         ("results", Self::Results),
         ("call", Self::Call),
@@ -30,7 +44,15 @@ impl Placeholder {
         match self {
             Self::Last => text.push_str(&reading.last_user),
             Self::Users => text.push_str(&reading.users.join(BETWEEN)),
-            Self::Count => text.push_str(&reading.count.to_string()),
+            Self::First => text.push_str(reading.users.first().map_or("", String::as_str)),
+            Self::Opening => text.extend(reading.last_user.chars().take(OPENING_CHARS)),
+            Self::History => {
+                let line = |(role, said)| format!("{}: {said}", name(role));
+                text.push_str(&reading.history().map(line).collect::<Vec<_>>().join("\n"));
+            }
+            Self::System => text.push_str(&reading.system),
+            Self::Count => text.push_str(&reading.count().to_string()),
+            Self::Tokens => text.push_str(&reading.size.tokens().to_string()),
             Self::Result => text.push_str(reading.results.last().map_or("", |(_, result)| result)),
             Self::Results => {
                 let results: Vec<&str> = reading.results.iter().map(|(_, result)| result.as_str()).collect();
@@ -38,6 +60,19 @@ impl Placeholder {
             }
             Self::Call => text.push_str(&reading.call.to_string()),
         }
+    }
+}
+
+/// Who speaks, in a `{history}`.
+fn name(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+        Role::System => "system",
+        Role::Developer => "developer",
+        Role::Reasoning => "reasoning",
+        Role::Activity => "activity",
     }
 }
 
@@ -124,7 +159,8 @@ mod tests {
     fn render(text: &str) -> String {
         let message = |role, text| Arc::new(Message::text(role, text));
         let messages = vec![message(Role::User, "one"), message(Role::Assistant, "1"), message(Role::User, "{count}")];
-        let request = CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 2, hidden: false };
+        let system = Some("Be kind.".to_owned());
+        let request = CallRequest { model: None, system, messages, tools: Vec::new(), index: 2, hidden: false };
         Template::parse(text).unwrap().render(&Reading::of(&request))
     }
 
@@ -132,6 +168,9 @@ mod tests {
     fn placeholders_are_filled_once() {
         assert_eq!(render("<{last}> of {count}: {users}; {call}{result}"), "<{count}> of 3: one | {count}; 2");
         assert_eq!(render("{last}"), "{count}");
+        assert_eq!(render("{opening}"), "{count}");
+        assert_eq!(render("{first}; {system}; {tokens}"), "one; Be kind.; 5");
+        assert_eq!(render("{history}"), "user: one\nassistant: 1\nuser: {count}");
     }
 
     #[test]
@@ -147,7 +186,7 @@ mod tests {
     fn an_unknown_placeholder_is_refused_with_what_there_is() {
         assert_eq!(
             Template::parse("a {lats}").unwrap_err(),
-            "unknown placeholder {lats}; there are {last}, {users}, {count}, {result}, {results}, {call}; write {{lats}} for the text itself"
+            "unknown placeholder {lats}; there are {last}, {first}, {opening}, {users}, {history}, {system}, {count}, {tokens}, {result}, {results}, {call}; write {{lats}} for the text itself"
         );
     }
 }

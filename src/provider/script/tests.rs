@@ -153,6 +153,77 @@ fn the_calls_index_and_visibility_can_be_asked_for() {
 }
 
 #[test]
+fn rules_know_how_much_is_read() {
+    let rules = r#"
+        [[rule]]
+        when = { over_tokens = 10 }
+        error = "too_long"
+        [[rule]]
+        when = { over_characters = 20 }
+        text = "more than 20"
+        [[rule]]
+        text = "{tokens} tokens"
+    "#;
+    assert_eq!(reply(rules, "12345"), "2 tokens <Stop>");
+    assert_eq!(reply(rules, &"x".repeat(21)), "more than 20 <Stop>");
+    assert_eq!(reply(rules, &"x".repeat(40)), "more than 20 <Stop>");
+    assert_eq!(reply(rules, &"x".repeat(41)), " <TooLong>");
+    // Everything counts: the system prompt, the tools, media.
+    let script = script(rules);
+    let more = |more: CallRequest| said(&burst(&script, more));
+    assert_eq!(more(CallRequest { system: Some("s".repeat(40)), ..request(vec![user("x")]) }), " <TooLong>");
+    let tool = Tool { name: "look".to_owned(), description: "d".repeat(37), parameters: None, metadata: None };
+    assert_eq!(more(CallRequest { tools: vec![tool], ..request(vec![user("x")]) }), " <TooLong>");
+    let image = serde_json::json!({"role": "user", "content": [{"type": "image", "source": {"type": "data", "value": "aGk="}}]});
+    assert_eq!(more(request(vec![serde_json::from_value(image).unwrap()])), " <TooLong>");
+}
+
+#[test]
+fn rules_know_what_stands_anywhere_and_which_model_is_asked_for() {
+    let rules = r#"
+        [[rule]]
+        when = { model = "small" }
+        text = "small"
+        [[rule]]
+        when = { anywhere = ["was summarized", "be kind"] }
+        text = "found"
+        [[rule]]
+        text = "other"
+    "#;
+    let script = script(rules);
+    let reply = |request| said(&burst(&script, request));
+    let asked = || request(vec![user("The conversation WAS summarized:"), user("q")]);
+    assert_eq!(reply(asked()), "found <Stop>");
+    assert_eq!(reply(CallRequest { system: Some("Be kind.".to_owned()), ..request(vec![user("q")]) }), "found <Stop>");
+    assert_eq!(reply(CallRequest { model: Some("small".to_owned()), ..asked() }), "small <Stop>");
+    assert_eq!(reply(CallRequest { model: Some("large".to_owned()), ..request(vec![user("q")]) }), "other <Stop>");
+}
+
+#[test]
+fn a_rule_answers_so_many_times() {
+    let script = script("[[rule]]\nwhen = { is = 'a' }\ntimes = 2\nerror = 'too_long'\n[[rule]]\ntext = 'x'");
+    let reply = |script: &Script, text: &str| said(&burst(script, request(vec![user(text)])));
+    // Those that don't fit aren't counted; what another worker thread answers is.
+    let other = script.clone();
+    let replies = [(&script, "a"), (&script, "b"), (&other, "a"), (&script, "a"), (&other, "a")].map(|(script, text)| reply(script, text));
+    assert_eq!(replies, [" <TooLong>", "x <Stop>", " <TooLong>", "x <Stop>", "x <Stop>"]);
+}
+
+#[test]
+fn the_small_window_acts_like_a_small_model() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/script");
+    let options = ScriptOptions { file: Some("small-window.toml".into()), attempts: None };
+    let small = Script::load(&options, &folder).unwrap();
+    let short = request(vec![user("hello")]);
+    let long = request(vec![user(&"x".repeat(8001))]);
+    assert_eq!(said(&burst(&small, short.clone())), "You said: hello (I read 2 tokens in 1 messages, the first of them: hello) <Stop>");
+    assert_eq!(said(&burst(&small, long.clone())), " <TooLong>");
+    let hidden = |request: CallRequest| CallRequest { hidden: true, system: Some("Sum up.".to_owned()), ..request };
+    assert_eq!(said(&burst(&small, hidden(short))), "It began like this: hello <Stop>");
+    assert_eq!(said(&burst(&small, hidden(long))), " <TooLong>");
+}
+
+#[test]
 fn reasoning_text_and_calls_come_in_this_order() {
     let rules = r#"
         [[rule]]
@@ -298,18 +369,22 @@ fn unknown_key(rules: &str) -> String {
 fn faults_have_a_place_and_say_what_is_allowed() {
     for (rules, expected) in [
         ("", "r.toml:1:1: a script needs at least one [[rule]]"),
-        ("[[rule]]\n  txt = 'a'", "r.toml:2:3: unknown field `txt`, expected one of `when`, `text`"),
+        ("[[rule]]\n  txt = 'a'", "r.toml:2:3: unknown field `txt`, expected one of `when`, `times`"),
         ("[[rules]]\ntext = 'a'", "r.toml:1:3: unknown field `rules`, expected `rule`"),
         ("[[rule]]\ntext = 'a'\n[[rule]]\nwhen = { is = 'ż', has = 'b' }", "r.toml:4:20: unknown field `has`, expected one of `is`"),
         ("[[rule]]\ntext = 'a'\n\n[[rule]]\nwhen = { is = 'a' }", "r.toml:4:1: this rule has no answer"),
         ("[[rule]]\ntext = 'a'\nerror = 'late'", "r.toml:3:9: unknown variant `late`, expected one of `too_long`"),
         ("[[rule]]\ntext = 'a'\nfinish = 'done'", "r.toml:3:10: unknown variant `done`, expected one of `stop`"),
         ("[[rule]]\ntext = 'a'\nfinish = 'stop'\nerror = 'cut'", "r.toml:3:10: a rule has `error` or `finish`, not both"),
-        ("[[rule]]\ntext = 'a {lst}'", "r.toml:2:8: unknown placeholder {lst}; there are {last}, {users}"),
+        ("[[rule]]\ntext = 'a {lst}'", "r.toml:2:8: unknown placeholder {lst}; there are {last}, {first}"),
         ("[[rule]]\ntext = 'a'\nafter_tokens = 1", "r.toml:3:16: `after_tokens` needs `error`"),
         ("[[rule]]\ntext = 'a'\nmessage = 'b'", "r.toml:3:11: `message` is an error's"),
         ("[[rule]]\nerror = 'cut'\nretry_after_ms = 1", "r.toml:3:18: `retry_after_ms` needs `error = \"rate_limited\"`"),
         ("[[rule]]\ntext = 'a'\nrepeat = 0", "r.toml:3:10: `repeat` is 0; 1 to 10000 are allowed"),
+        ("[[rule]]\ntext = 'a'\ntimes = 10001", "r.toml:3:9: `times` is 10001; 1 to 10000 are allowed"),
+        ("[[rule]]\ntext = 'a'\nwhen = { over_tokens = -1 }", "r.toml:3:24: invalid value: integer `-1`, expected u64"),
+        ("[[rule]]\ntext = 'a'\nwhen = { over_characters = 'x' }", "r.toml:3:28: invalid type: string"),
+        ("[[rule]]\ntext = 'a'\nwhen = { anywhere = [] }", "r.toml:3:21: invalid length 0, expected at least one text"),
         (
             "[[rule]]\ntext = 'a'\npace = { delay_ms = 1, tokens_per_sec = 1 }",
             "r.toml:3:8: `pace` has `tokens_per_sec` or `delay_ms`, not both",

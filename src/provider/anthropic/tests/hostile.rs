@@ -110,7 +110,7 @@ async fn wrong_shapes_are_nonsense() {
         format!("{{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{deep}}}"),
         format!("{{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":{deep}}}}}"),
         "{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"\"}}".to_owned(),
-        "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":-3}}".to_owned(),
+        format!("{{\"type\":\"message_delta\",\"delta\":{{\"stop_reason\":\"end_turn\"}},\"usage\":{deep}}}"),
         "{\"type\":\"message_start\"}".to_owned(),
         "{}".to_owned(),
     ] {
