@@ -1,10 +1,10 @@
 //! What happens to a turn's model call: it ends, fails and is tried again, is stopped, or its process is lost.
 
-use super::Context;
-use super::record::{Body, CallCompleted, CallFailed, CallVoided, MessageNew, Record, TurnRecovered, TurnWaiting};
+use super::record::{Body, CallCompleted, CallFailed, CallVoided, MessageNew, Reads, Record, TurnRecovered, TurnWaiting};
 use super::session::Session;
 use super::turn::{Call, Turn};
 use super::write::{Writer, kept};
+use super::{Context, context};
 use crate::ids::{CallId, Millis};
 use crate::protocol::{CallError, CallErrorKind, Code, Finish, FunctionCall, Json, Message, Role, ToolCall, Usage};
 
@@ -30,9 +30,13 @@ pub struct Finished {
 pub fn call_finished(session: &Session, id: &CallId, attempt: u32, outcome: Result<Finished, CallError>, context: &Context) -> Vec<Record> {
     let Some((turn, call)) = running(session, id, attempt) else { return Vec::new() };
     let mut writer = Writer::new(session, context);
-    match outcome.and_then(something) {
-        Ok(finished) => finish(&mut writer, turn, call, finished),
-        Err(error) => fail(&mut writer, turn, call, error, context),
+    match (outcome.and_then(something), &call.reads) {
+        (Ok(finished), Reads::Path) => finish(&mut writer, turn, call, finished),
+        (Ok(finished), Reads::Summary(summary)) => {
+            writer.push(Body::CallCompleted(completed(call, finished.finish, finished.usage.clone())));
+            context::summary_written(&mut writer, turn, summary, &finished);
+        }
+        (Err(error), _) => fail(&mut writer, turn, call, error, context),
     }
     writer.records
 }
@@ -67,19 +71,15 @@ fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished)
     if finished.finish == Finish::Filtered {
         return filtered(writer, turn, call, finished);
     }
-    let calls = finished.message.tool_calls.clone();
+    let Finished { message, finish, usage } = finished;
+    let calls = message.tool_calls.clone();
+    let read = writer.place(call);
     let parent = writer.parent.clone();
-    writer.node(MessageNew {
-        call_id: Some(call.id.clone()),
-        hidden: call.hidden,
-        ..MessageNew::plain(call.reply_id.clone(), parent, finished.message)
-    });
-    writer.push(Body::CallCompleted(CallCompleted {
-        call_id: call.id.clone(),
-        hidden: call.hidden,
-        finish: finished.finish,
-        usage: finished.usage,
-    }));
+    let reply =
+        MessageNew { call_id: Some(call.id.clone()), hidden: call.hidden, ..MessageNew::plain(call.reply_id.clone(), parent, message) };
+    writer.reply(reply, usage.as_ref());
+    writer.consumed(read, &call.id);
+    writer.push(Body::CallCompleted(completed(call, finish, usage)));
     if calls.is_empty() {
         return writer.complete(turn);
     }
@@ -97,6 +97,10 @@ fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished)
     }
 }
 
+fn completed(call: &Call, finish: Finish, usage: Option<Usage>) -> CallCompleted {
+    CallCompleted { call_id: call.id.clone(), hidden: call.hidden, finish, usage }
+}
+
 /// A filter stopped the reply in the middle. What its reader saw is kept, as with one that was stopped, and the turn fails, so
 /// that nobody takes it for the whole.
 fn filtered(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished) {
@@ -106,7 +110,7 @@ fn filtered(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finishe
         let plain = MessageNew::plain(call.reply_id.clone(), parent, message);
         writer.node(MessageNew { partial: true, call_id: Some(call.id.clone()), hidden: call.hidden, ..plain });
     }
-    writer.push(Body::CallCompleted(CallCompleted { call_id: call.id.clone(), hidden: call.hidden, finish, usage }));
+    writer.push(Body::CallCompleted(completed(call, finish, usage)));
     writer.fail(turn, Code::LlmRefused, "the provider's filter stopped the reply".to_owned());
 }
 
@@ -127,15 +131,25 @@ fn error_result(writer: &mut Writer<'_>, call: &Call, asked: &ToolCall, text: St
     writer.node(MessageNew { hidden: call.hidden, ..MessageNew::plain(id, parent, message) });
 }
 
-fn fail(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: CallError, context: &Context) {
-    let soon = error.retry_after_ms.unwrap_or(0) <= PAUSE_MS_MAX;
-    let again = soon && error.kind.is_retryable() && call.attempt < context.policy.attempts + turn.recoveries;
-    let not_before = again.then(|| context.stamp.now + pause(call.attempt, &error, context.stamp.nonce));
-    let (code, message) = (error.kind.code(), error.message.clone());
-    writer.push(Body::CallFailed(CallFailed { call_id: call.id.clone(), attempt: call.attempt, hidden: call.hidden, error, not_before }));
-    if !again {
-        writer.fail(turn, code, message);
+fn fail(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: CallError, given: &Context) {
+    let not_before = retry_at(&error, call.attempt, given.policy.attempts + turn.recoveries, given);
+    let failed = CallFailed { call_id: call.id.clone(), attempt: call.attempt, hidden: call.hidden, error: error.clone(), not_before };
+    writer.push(Body::CallFailed(failed));
+    if not_before.is_some() {
+        return;
     }
+    match (&call.reads, error.kind) {
+        (Reads::Summary(summary), kind) => context::summary_failed(writer, turn, call, summary, kind),
+        (Reads::Path, CallErrorKind::TooLong) => context::refused(writer, turn, call, &error),
+        (Reads::Path, kind) => writer.fail(turn, kind.code(), error.message),
+    }
+}
+
+/// When the next one of so many attempts starts; nothing: none does.
+pub(super) fn retry_at(error: &CallError, attempt: u32, attempts: u32, given: &Context) -> Option<Millis> {
+    let soon = error.retry_after_ms.unwrap_or(0) <= PAUSE_MS_MAX;
+    let again = soon && error.kind.is_retryable() && attempt < attempts;
+    again.then(|| given.stamp.now + pause(attempt, error, given.stamp.nonce))
 }
 
 /// Doubling, up to half as long again by chance, never shorter than the provider asks.
@@ -146,25 +160,27 @@ fn pause(attempt: u32, error: &CallError, nonce: u128) -> Millis {
     doubled.min(PAUSE_MS_MAX).max(error.retry_after_ms.unwrap_or(0))
 }
 
-/// The pause before the next attempt is over.
-pub fn wake(session: &Session, id: &CallId, attempt: u32, context: &Context) -> Vec<Record> {
-    let mut writer = Writer::new(session, context);
+/// The pause before the next attempt of a call or of a background job is over, or a job is past its deadline.
+pub fn wake(session: &Session, id: &CallId, attempt: u32, given: &Context) -> Vec<Record> {
+    let mut writer = Writer::new(session, given);
     if let Some((turn, call)) = running(session, id, attempt)
-        && call.retry_at.is_some_and(|at| at <= context.stamp.now)
+        && call.retry_at.is_some_and(|at| at <= given.stamp.now)
     {
         writer.next_attempt(turn, call);
     }
+    context::job_woken(&mut writer, id, attempt);
     writer.records
 }
 
 /// The process that ran the session's turn was lost: another attempt begins, or, after two, the turn fails. A turn that waits,
-/// for a pause or for results, lost nothing.
-pub fn recover(session: &Session, context: &Context) -> Vec<Record> {
-    let mut writer = Writer::new(session, context);
+/// for a pause or for results, lost nothing. A background job is tried again too.
+pub fn recover(session: &Session, given: &Context) -> Vec<Record> {
+    let mut writer = Writer::new(session, given);
+    context::job_lost(&mut writer);
     let Some(turn) = turn(session) else { return writer.records };
     match &turn.call {
         Some(call) if call.retry_at.is_some() => {}
-        None if !session.tree.open_calls().is_empty() => {}
+        None if turn.held.is_some() || !session.tree.open_calls().is_empty() => {}
         Some(call) if turn.recoveries < RECOVERIES_MAX => {
             writer.push(Body::TurnRecovered(TurnRecovered { turn_id: turn.id.clone(), attempt: turn.recoveries + 1 }));
             writer.next_attempt(turn, call);
@@ -173,6 +189,7 @@ pub fn recover(session: &Session, context: &Context) -> Vec<Record> {
             if let Some(call) = call {
                 writer.push(Body::CallVoided(CallVoided { call_id: call.id.clone(), hidden: call.hidden }));
             }
+            writer.give_up_held(turn);
             let message = format!("the process that ran this turn was lost {} times", turn.recoveries + 1);
             writer.fail(turn, Code::OwnerLost, message);
         }

@@ -1,17 +1,28 @@
 //! Stopping: the turn that is there, or one that waits for it.
 
 use super::Context;
+use super::arrivals::Arrival;
 use super::call::turn;
-use super::record::Record;
+use super::record::{Body, DropReason, JobDropped, Record};
 use super::session::Session;
 use super::write::Writer;
 use crate::ids::TurnId;
 use crate::protocol::CancelReason;
 
-/// Stops the turn that is there, or the one that `name` names, wherever it stands. Those that wait go on. No records: there was
-/// nothing to stop.
+/// Stops the turn that is there, or the one that `name` names, wherever it stands. Those that wait go on. What waits for a call is given
+/// up; what one reads already stops with its turn, and something that happened stays. No records: there was nothing to stop.
 pub fn cancel(session: &Session, name: Option<&TurnId>, context: &Context) -> Vec<Record> {
     let mut writer = Writer::new(session, context);
+    if let Some(arrival) = name.and_then(|name| waiting(session, name)) {
+        let is_read = session.arrivals.position(&arrival.id).is_some_and(|place| place <= session.reading() as usize);
+        if is_read && arrival.is_event() {
+            return writer.records;
+        }
+        writer.give_up_arrival(arrival, None);
+        if !is_read {
+            return writer.records;
+        }
+    }
     let Some(turn) = turn(session) else { return writer.records };
     let named = name.map_or_else(|| Some(turn.id.clone()), |name| session.turns.turn_of(name).map(|(id, _)| id));
     if named.as_ref() == Some(&turn.id) {
@@ -21,6 +32,12 @@ pub fn cancel(session: &Session, name: Option<&TurnId>, context: &Context) -> Ve
         writer.give_up(queued, None);
     }
     writer.records
+}
+
+/// What waits for a call, unless the turn that is there has its name.
+fn waiting<'s>(session: &'s Session, name: &TurnId) -> Option<&'s Arrival> {
+    let runs = session.newer.is_some() || session.turn.as_ref().is_some_and(|turn| turn.id == *name);
+    session.arrivals.get(name).filter(|_| !runs).map(AsRef::as_ref)
 }
 
 /// The submitter of the turn that `name` names went away: it is stopped, unless others were merged into it.
@@ -37,8 +54,15 @@ pub fn end_imported(session: &Session, context: &Context) -> Vec<Record> {
     for queued in session.queue.iter() {
         writer.give_up(queued, Some(CancelReason::Imported));
     }
+    writer.give_up_steering(CancelReason::Imported);
     if let Some(turn) = turn(session) {
         writer.stop(turn, Some(CancelReason::Imported), false);
+    }
+    if let Some(job) = &session.job {
+        writer.push(Body::JobDropped(JobDropped { job_id: job.id.clone(), reason: DropReason::Imported }));
+    }
+    for event in session.arrivals.iter().filter(|arrival| arrival.is_event()) {
+        writer.give_up_arrival(event, Some(CancelReason::Imported));
     }
     writer.records
 }

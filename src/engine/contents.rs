@@ -1,4 +1,4 @@
-//! What nodes say, as far as it is in memory: that of the active path and of what readers see there, and for a while that of
+//! What nodes say, as far as it is in memory: that of what the model reads at the head, and for a while that of
 //! others. May not know records.
 
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ impl Contents {
 }
 
 /// About how many bytes a content takes.
-fn bytes(message: &Message) -> usize {
+pub(super) fn bytes(message: &Message) -> usize {
     let Message { id: _, role: _, content, tool_calls, tool_call_id: _, error, name, activity_type, encrypted_value, metadata } = message;
     let texts = [error, name, activity_type, encrypted_value].into_iter().flatten().map(String::len).sum::<usize>();
     let opaque = |value: &Option<String>| value.as_ref().map_or(0, String::len);

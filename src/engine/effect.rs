@@ -1,7 +1,9 @@
 //! What still has to be done, derived from the state. The runtime starts what is missing and aborts what is gone; after a crash
 //! the fold gives the same set.
 
+use super::job::Job;
 use super::session::Session;
+use super::turn::Call;
 use crate::ids::{CallId, Millis};
 
 /// One thing to do. Equal effects are the same effect.
@@ -14,24 +16,47 @@ pub enum Effect {
         /// From 1.
         attempt: u32,
     },
+    /// Ask a model for the summary that is written while turns go on: this attempt of this job.
+    Job {
+        /// Which job.
+        id: CallId,
+        /// From 1.
+        attempt: u32,
+    },
+    /// Make room for a call that is held: [`make_room`](super::context::make_room).
+    Room {
+        /// The call.
+        id: CallId,
+    },
     /// Wait, then [`wake`](super::wake()).
     Wake {
         /// Until when.
         at: Millis,
-        /// For which call.
+        /// For which call or job.
         id: CallId,
         /// After which attempt.
         attempt: u32,
     },
 }
 
-/// What a session wants done now. One that holds what a later version wrote is for that to go on with.
+/// What a session wants done now: for its turn, and for what goes on beside it. One that holds what a later version wrote is for
+/// that to go on with.
 pub fn wanted(session: &Session) -> Vec<Effect> {
+    let job = session.job.as_ref().filter(|_| session.newer.is_none()).map(Job::wanted);
+    of_turn(session).into_iter().chain(job.unwrap_or_default()).collect()
+}
+
+/// Whether a turn goes on by itself.
+pub fn is_running(session: &Session) -> bool {
+    of_turn(session).is_some()
+}
+
+fn of_turn(session: &Session) -> Option<Effect> {
     let turn = session.turn.as_ref().filter(|_| session.newer.is_none());
-    let call = turn.and_then(|turn| turn.call.as_ref());
-    let effect = call.map(|call| match call.retry_at {
-        None => Effect::Call { id: call.id.clone(), attempt: call.attempt },
-        Some(at) => Effect::Wake { at, id: call.id.clone(), attempt: call.attempt },
-    });
-    effect.into_iter().collect()
+    turn.and_then(|turn| match (&turn.call, &turn.held) {
+        (Some(Call { id, attempt, retry_at: None, .. }), _) => Some(Effect::Call { id: id.clone(), attempt: *attempt }),
+        (Some(Call { id, attempt, retry_at: Some(at), .. }), _) => Some(Effect::Wake { at: *at, id: id.clone(), attempt: *attempt }),
+        (None, Some(held)) => Some(Effect::Room { id: held.id.clone() }),
+        (None, None) => None,
+    })
 }

@@ -95,7 +95,9 @@ impl<'a> Carrier<'a> {
             shown: if node.shown && node.kind == NodeKind::Message { self.shown(ix) } else { None },
             hidden: !node.shown && node.kind != NodeKind::Epoch && tree.reads_as(ix).is_none(),
             reads_as: tree.reads_as(ix).map(|to| to.map(|to| self.fresh[&to].clone())),
+            base: self.base(ix).map(|base| self.fresh[&base].clone()),
             partial: node.partial,
+            is_event: node.is_event,
             sealed: content.is_some_and(|message| !message.tool_calls.is_empty()),
             edit_of: edit_of.map(|ix| self.fresh[&ix].clone()),
             known_as: names.into_iter().flat_map(|name| self.ids(name)).collect(),
@@ -106,6 +108,13 @@ impl<'a> Carrier<'a> {
                 Message::empty(node.role),
             )
         })
+    }
+
+    /// Of an epoch: the head that it replaced, or, when that isn't carried, the last node that it stands for.
+    fn base(&self, epoch: Ix) -> Option<Ix> {
+        let tree = &self.session.tree;
+        let base = tree.base(epoch)?;
+        Some(base).filter(|base| self.fresh.contains_key(base)).or(tree.reads_as(epoch).flatten())
     }
 
     /// The node that says there what `ix` says here.

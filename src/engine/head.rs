@@ -28,6 +28,7 @@ pub fn move_head(session: &Session, id: &SessionId, asked: &HeadMove, context: &
     let moves = to != session.head;
     if moves && let Some(turn) = call::turn(session) {
         cancelled.push(turn.id.clone());
+        cancelled.extend(session.arrivals.iter().filter(|arrival| !arrival.is_event()).map(|arrival| arrival.id.clone()));
         cancelled.extend(session.queue.iter().map(|queued| queued.id.clone()));
         writer.leave(turn, Some(CancelReason::BranchLeft));
     }

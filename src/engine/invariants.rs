@@ -34,12 +34,15 @@ pub fn check_step(session: &Session) -> Result<(), Broken> {
 /// What the last append can have broken; O(1). Between the records of one append it needn't hold.
 pub fn check_rest(session: &Session) -> Result<(), Broken> {
     let waits = session.is_waiting();
+    if let Some(why) = session.misplaced_arrival() {
+        return broken(why);
+    }
     match &session.turn {
         None => match session.queue.iter().next() {
             Some(queued) => broken(format!("turn {} waits while no turn is there", queued.id)),
             None => Ok(()),
         },
-        Some(turn) if turn.call.is_none() && !waits => broken(format!("turn {} neither runs nor waits", turn.id)),
+        Some(turn) if turn.call.is_none() && turn.held.is_none() && !waits => broken(format!("turn {} neither runs nor waits", turn.id)),
         Some(turn) if turn.call.is_some() && !session.tree.open_calls().is_empty() => {
             broken(format!("turn {} runs while calls are open", turn.id))
         }

@@ -2,16 +2,19 @@
 //! [`move_head`], [`call_finished`], [`wake`], [`recover`]) and give records; what is still to be done is derived from it ([`wanted`]).
 //! Same log and same input, same records: no clock, no randomness, no IO, no AG-UI.
 
+mod arrivals;
 mod asked;
 mod call;
 mod cancel;
 mod chain;
 mod contents;
+pub mod context;
 mod directory;
 mod effect;
 mod fork;
 mod head;
 mod invariants;
+mod job;
 mod meaning;
 mod names;
 mod news;
@@ -35,15 +38,17 @@ mod view;
 mod walk;
 mod write;
 
+pub use arrivals::{Arrival, Arrivals};
 pub use call::{Finished, call_finished, recover, wake};
 pub use cancel::{cancel, end_imported, leave};
-pub use effect::{Effect, wanted};
+pub use effect::{Effect, is_running, wanted};
 pub use fork::{fork, fork_nodes};
 pub use head::{move_head, update};
 pub use invariants::{Broken, check, check_rest, check_step};
+pub use job::Job;
 pub use node::Node;
 pub use pages::{messages_of, page, reader_nodes, reader_nodes_at, snapshot_messages, tree_nodes, tree_page};
-pub use prompt::{messages as prompt, path};
+pub use prompt::{messages as prompt, needed, path};
 pub use queue::{Queue, Queued};
 pub use reading::{Ix, Vertex};
 pub use record::{MessageNew, Record};
@@ -54,6 +59,9 @@ pub use turn::{Call, End, Known, Turn};
 pub use turns::Turns;
 pub use view::{News, Reconciled, View, reconcile};
 
+use std::sync::Arc;
+
+use self::context::Agents;
 use self::submit::refuse_newer;
 use crate::ids::Stamp;
 use crate::protocol::Message;
@@ -67,6 +75,8 @@ pub struct Context {
     pub written: Option<Message>,
     /// What is allowed.
     pub policy: Policy,
+    /// What is configured of the agents.
+    pub agents: Arc<Agents>,
 }
 
 /// Bounds that the configuration sets.
@@ -80,4 +90,6 @@ pub struct Policy {
     pub queue_turns_max: usize,
     /// Messages that wait in a session.
     pub queue_messages_max: usize,
+    /// Bytes that wait for a model call.
+    pub arrivals_bytes_max: usize,
 }

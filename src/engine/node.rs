@@ -5,7 +5,7 @@ use super::reading::{Ix, Name, Vertex};
 use super::rows::{Row, Rows};
 use super::sheets::Table;
 use crate::ids::Millis;
-use crate::protocol::{NodeKind, Role};
+use crate::protocol::{NodeKind, Role, Size};
 
 /// What the index knows of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,14 @@ pub struct Node {
     pub landing: bool,
     /// Whether `reads_as` is set and is the empty view.
     pub reads_empty: bool,
+    /// Whether it is something that happened, not what a person said.
+    pub is_event: bool,
+    /// How much a model reads of it.
+    pub size: Size,
+    /// How much a model reads from the root up to it: as a provider reported for the last reply on the way, and the sizes since.
+    pub load: Size,
+    /// Whether a provider did: else the system prompt and the tools come on top.
+    pub reported: bool,
 }
 
 /// The rows of all nodes.
@@ -55,6 +63,9 @@ struct Packed {
     at: u32,
     /// The upper half of its time (16 bits), role and kind (4 each), flags (8).
     rest: u32,
+    /// In characters.
+    size: u32,
+    load: u32,
 }
 
 const SHOWN: u32 = 1;
@@ -63,19 +74,21 @@ const LANDING: u32 = 4;
 const READS_EMPTY: u32 = 8;
 /// There is more to say.
 const MORE: u32 = 16;
+const EVENT: u32 = 32;
+const REPORTED: u32 = 64;
 
 const ROLES: [Role; 7] = [Role::User, Role::Assistant, Role::Tool, Role::System, Role::Developer, Role::Reasoning, Role::Activity];
 const KINDS: [NodeKind; 3] = [NodeKind::Message, NodeKind::Epoch, NodeKind::Custom];
 
 impl Row for Packed {
-    const WORDS: usize = 5;
+    const WORDS: usize = 7;
 
     fn read(word: impl Fn(usize) -> u32) -> Self {
-        Self { name: word(0), seq: word(1), vertex: word(2), at: word(3), rest: word(4) }
+        Self { name: word(0), seq: word(1), vertex: word(2), at: word(3), rest: word(4), size: word(5), load: word(6) }
     }
 
     fn write(self, word: impl FnMut(u32)) {
-        [self.name, self.seq, self.vertex, self.at, self.rest].into_iter().for_each(word);
+        [self.name, self.seq, self.vertex, self.at, self.rest, self.size, self.load].into_iter().for_each(word);
     }
 }
 
@@ -86,7 +99,15 @@ impl Nodes {
         if more {
             self.more.push([ix, node.original, node.reads_as]);
         }
-        let flags = [(node.shown, SHOWN), (node.partial, PARTIAL), (node.landing, LANDING), (node.reads_empty, READS_EMPTY), (more, MORE)];
+        let flags = [
+            (node.shown, SHOWN),
+            (node.partial, PARTIAL),
+            (node.landing, LANDING),
+            (node.reads_empty, READS_EMPTY),
+            (more, MORE),
+            (node.is_event, EVENT),
+            (node.reported, REPORTED),
+        ];
         let flags: u32 = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
         // Times have 48 bits: enough until the year 10889.
         let at = node.at.min((1 << 48) - 1);
@@ -99,7 +120,14 @@ impl Nodes {
                 | number(&ROLES, &node.role) << 12
                 | number(&KINDS, &node.kind) << 8
                 | flags,
+            size: characters(node.size),
+            load: characters(node.load),
         });
+    }
+
+    /// A node, when there is one.
+    pub(super) fn get(&self, ix: Ix) -> Option<Node> {
+        (ix < self.len()).then(|| self.at(ix))
     }
 
     /// A node.
@@ -120,7 +148,18 @@ impl Nodes {
             partial: has(PARTIAL),
             landing: has(LANDING),
             reads_empty: has(READS_EMPTY),
+            is_event: has(EVENT),
+            size: Size::from_characters(row.size.into()),
+            load: Size::from_characters(row.load.into()),
+            reported: has(REPORTED),
         }
+    }
+
+    /// A provider has reported how much a model read for the reply `ix`, itself left out.
+    pub(super) fn report(&mut self, ix: Ix, read: Size) {
+        let row = self.rows.at(ix);
+        let load = characters(read + Size::from_characters(row.size.into()));
+        self.rows.set(ix, Packed { load, rest: row.rest | REPORTED, ..row });
     }
 
     fn more(&self, ix: Ix) -> [u32; 3] {
@@ -136,6 +175,11 @@ impl Nodes {
     pub(super) fn len(&self) -> u32 {
         self.rows.len()
     }
+}
+
+/// Four thousand million characters are more than any model reads.
+fn characters(size: Size) -> u32 {
+    u32::try_from(size.characters()).unwrap_or(u32::MAX)
 }
 
 fn number<T: PartialEq>(all: &[T], one: &T) -> u32 {
@@ -168,6 +212,10 @@ mod tests {
                 partial: odd(3),
                 landing: odd(4),
                 reads_empty: odd(7),
+                is_event: odd(6),
+                size: Size::from_characters(u64::from(ix) * 10_000_000),
+                load: Size::from_characters(u64::from(ix) * 7),
+                reported: odd(5),
             };
             nodes.push(ix, node);
             all.push(node);

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
+use super::arrivals::Arrival;
 use super::queue::Queued;
 use super::reading::Ix;
 use super::session::Session;
+use super::turn::Held;
 use crate::ids::{NodeId, SessionId, ToolCallId};
 use crate::protocol::{
-    Checkpoint, Code, Message, NodeKind, OpenCall, QueuedTurn, Refusal, Running, SessionPage, SessionStatus, TreeNode, TreePage, TreeQuery,
-    TreeView,
+    Arriving, Checkpoint, Code, HeldCall, Message, NodeKind, OpenCall, QueuedTurn, Refusal, Running, SessionPage, SessionStatus, TreeNode,
+    TreePage, TreeQuery, TreeView,
 };
 
 /// The nodes that a reader sees at the head, first one first.
@@ -59,11 +61,19 @@ pub fn page(session: &Session, id: &SessionId) -> Option<SessionPage> {
             Some(_) => SessionStatus::Running,
         },
         head_id: session.head.map(|head| session.tree.id(head)),
+        held_call: running.and_then(|turn| turn.held.as_ref()).map(held),
+        epoch: session.tree.epoch(session.head),
         running_turn: running.map(|turn| Running { turn_id: turn.id.clone(), started_at: turn.started_at }),
+        arrivals: session.arrivals.iter().map(|arrival| arriving(arrival)).collect(),
         queue: (1..).zip(session.queue.iter()).map(|(position, queued)| waiting(position, queued)).collect(),
         interrupts: Vec::new(),
         messages: snapshot_messages(session),
     })
+}
+
+fn held(held: &Held) -> HeldCall {
+    let strategy = held.strategy.as_ref().map(|strategy| strategy.name.clone());
+    HeldCall { call_id: held.id.clone(), reason: held.reason, strategy, tokens: held.tokens }
 }
 
 fn checkpoints(session: &Session) -> Vec<Checkpoint> {
@@ -84,6 +94,12 @@ fn labels(session: &Session, view: TreeView) -> impl Iterator<Item = (&str, Ix)>
 fn waiting(position: usize, queued: &Queued) -> QueuedTurn {
     let Queued { id, agent_id, at, messages, .. } = queued;
     QueuedTurn { turn_id: id.clone(), position, agent_id: agent_id.clone(), queued_at: *at, messages: messages.iter().map(read).collect() }
+}
+
+fn arriving(arrival: &Arrival) -> Arriving {
+    let Arrival { id, joins, agent_id, at, messages, .. } = arrival;
+    let messages = messages.iter().filter(|_| arrival.is_shown()).map(read).collect();
+    Arriving { turn_id: id.clone(), joins: joins.clone(), agent_id: agent_id.clone(), queued_at: *at, messages }
 }
 
 /// A message that waits, as readers see it.
@@ -153,6 +169,9 @@ fn listed(session: &Session, ix: Ix, view: TreeView, labels: &[(&str, Ix)]) -> O
         created_at: node.at,
         partial: node.partial,
         copied_from: (node.original != ix).then(|| tree.id(node.original)),
+        epoch: (node.kind == NodeKind::Epoch).then(|| tree.epoch(Some(ix))),
+        base_id: tree.base(ix).map(|base| tree.id(base)),
+        reads_as: tree.reads_as(ix).filter(|_| view == TreeView::Raw).map(|to| to.map(|to| tree.id(to))),
         id,
         hidden: !node.shown && node.kind != NodeKind::Epoch,
         labels: labels.iter().filter(|&&(_, of)| of == ix).map(|&(label, _)| label.to_owned()).collect(),

@@ -4,13 +4,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::arrivals::Arrival;
 use super::reading::Ix;
 use super::session::Session;
 use crate::ids::ToolCallId;
-use crate::protocol::{Content, Message, NodeKind, PartKind, Role};
+use crate::protocol::{Content, Message, NodeKind, Part, PartKind, Role, Size};
 
 /// What a model reads in the place of a result that never came.
 const NO_RESULT: &str = "This call was interrupted and has no result.";
+
+/// What a model reads before a summary.
+const SUMMARIZED: &str = "The earlier conversation was summarized:\n\n";
 
 /// The nodes of the active path, root first.
 pub fn path(session: &Session) -> Vec<Ix> {
@@ -19,18 +23,82 @@ pub fn path(session: &Session) -> Vec<Ix> {
     path
 }
 
-/// The messages that a model reads at the head, or the first node whose content isn't in memory.
+/// The messages that a model reads at the head, and those that wait and that the running call reads besides; or the first node whose
+/// content isn't in memory.
 pub fn messages(session: &Session) -> Result<Vec<Arc<Message>>, Ix> {
     let mut read = Vec::new();
     for ix in path(session) {
-        match session.tree.node(ix).kind {
+        let node = session.tree.node(ix);
+        match node.kind {
+            NodeKind::Message if node.is_event => read.push(Arc::new(happened(session.content(ix).ok_or(ix)?))),
             NodeKind::Message => read.push(session.content(ix).ok_or(ix)?.clone()),
             // After a reset the epoch says nothing.
-            NodeKind::Epoch => read.extend(Some(session.content(ix).ok_or(ix)?.clone()).filter(|epoch| epoch.content.is_some())),
+            NodeKind::Epoch => read.extend(summarized(session.content(ix).ok_or(ix)?)),
             NodeKind::Custom => {}
         }
     }
+    for arrival in reading(session) {
+        for message in &arrival.messages {
+            read.push(match original(session, message) {
+                _ if arrival.is_event() => Arc::new(happened(message)),
+                Some(ix) => session.content(ix).ok_or(ix)?.clone(),
+                None => message.clone(),
+            });
+        }
+    }
     Ok(pair(&read))
+}
+
+/// The nodes whose contents [`messages`] needs.
+pub fn needed(session: &Session) -> Vec<Ix> {
+    let waiting = reading(session).flat_map(|arrival| &arrival.messages);
+    let originals = waiting.filter_map(|message| original(session, message));
+    path(session).into_iter().chain(originals).collect()
+}
+
+/// The arrivals that the running call reads.
+fn reading(session: &Session) -> impl Iterator<Item = &Arc<Arrival>> {
+    let call = session.turn.as_ref().and_then(|turn| turn.call.as_ref());
+    session.arrivals.iter().take(call.map_or(0, |call| call.arrivals) as usize)
+}
+
+/// Of a message that waits and is recorded elsewhere: that node.
+fn original(session: &Session, message: &Message) -> Option<Ix> {
+    message.id.as_ref().filter(|_| message.content.is_none()).and_then(|id| session.tree.find(id))
+}
+
+/// How a model reads something that happened: behind a label, so that it isn't taken for what a person says.
+fn happened(event: &Message) -> Message {
+    let label = label(event);
+    let content = match &event.content {
+        None | Some(Content::Object(_)) => Content::Text(label),
+        Some(Content::Text(text)) => Content::Text(format!("{label}\n{text}")),
+        Some(Content::Parts(parts)) => {
+            let first = Part::text(PartKind::Text, format!("{label}\n"));
+            Content::Parts(std::iter::once(first).chain(parts.iter().cloned()).collect())
+        }
+    };
+    Message { content: Some(content), name: None, ..event.clone() }
+}
+
+fn label(event: &Message) -> String {
+    event.name.as_ref().map_or_else(|| "[Event]".to_owned(), |name| format!("[Event: {name}]"))
+}
+
+/// How much a model reads of something that happened.
+pub(super) fn size_of_event(event: &Message) -> Size {
+    Size::of_text(&label(event)) + Size::of_text("\n") + Size::of_message(event)
+}
+
+/// How a model reads an epoch: as a user's message that says what the summary is.
+fn summarized(epoch: &Arc<Message>) -> Option<Arc<Message>> {
+    let text = epoch.joined_text();
+    (!text.is_empty()).then(|| Arc::new(Message { id: epoch.id.clone(), ..Message::text(Role::User, format!("{SUMMARIZED}{text}")) }))
+}
+
+/// How much a model reads of an epoch that says this.
+pub(super) fn size_of_summary(epoch: &Message) -> Size {
+    if epoch.content.is_some() { Size::of_text(SUMMARIZED) + Size::of_message(epoch) } else { Size::ZERO }
 }
 
 /// Puts each call's result right after its reply; makes one up where there is none; drops results without a call.

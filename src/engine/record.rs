@@ -2,10 +2,14 @@
 //! `{"v":1,"type":…,"at":…,"must_understand":…,"data":{…}}`. A record of an unknown type is kept and passed over, unless it must be
 //! understood.
 
+mod arrivals;
 mod data;
+mod job;
 mod told;
 
+pub use arrivals::{ArrivalConsumed, ArrivalQueued};
 pub use data::*;
+pub use job::*;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -61,6 +65,24 @@ pub enum Body {
     CallFailed(CallFailed),
     /// `call.voided`.
     CallVoided(CallVoided),
+    /// `context.limited`.
+    ContextLimited(ContextLimited),
+    /// `context.replaced`.
+    ContextReplaced(ContextReplaced),
+    /// `context.kept`.
+    ContextKept(ContextKept),
+    /// `context.job.started`.
+    JobStarted(Box<JobStarted>),
+    /// `context.job.finished`.
+    JobFinished(JobFinished),
+    /// `context.job.failed`.
+    JobFailed(JobFailed),
+    /// `context.job.dropped`.
+    JobDropped(JobDropped),
+    /// `arrival.queued`.
+    ArrivalQueued(Box<ArrivalQueued>),
+    /// `arrival.consumed`.
+    ArrivalConsumed(ArrivalConsumed),
     /// Of a later version: kept as it is.
     Unknown(Unknown),
 }
@@ -112,6 +134,15 @@ impl Record {
             Body::CallCompleted(data) => envelope("llm.call.completed", at, data),
             Body::CallFailed(data) => envelope("llm.call.failed", at, data),
             Body::CallVoided(data) => envelope("call.voided", at, data),
+            Body::ContextLimited(data) => envelope("context.limited", at, data),
+            Body::ContextReplaced(data) => envelope("context.replaced", at, data),
+            Body::ContextKept(data) => envelope("context.kept", at, data),
+            Body::JobStarted(data) => envelope("context.job.started", at, data),
+            Body::JobFinished(data) => envelope("context.job.finished", at, data),
+            Body::JobFailed(data) => envelope("context.job.failed", at, data),
+            Body::JobDropped(data) => envelope("context.job.dropped", at, data),
+            Body::ArrivalQueued(data) => envelope("arrival.queued", at, data),
+            Body::ArrivalConsumed(data) => envelope("arrival.consumed", at, data),
             Body::Unknown(data) => data.stored.clone(),
         }
     }
@@ -162,6 +193,15 @@ fn read(kind: &str, data: &str) -> Option<Result<Body, serde_json::Error>> {
         "llm.call.completed" => serde_json::from_str(data).map(Body::CallCompleted),
         "llm.call.failed" => serde_json::from_str(data).map(Body::CallFailed),
         "call.voided" => serde_json::from_str(data).map(Body::CallVoided),
+        "context.limited" => serde_json::from_str(data).map(Body::ContextLimited),
+        "context.replaced" => serde_json::from_str(data).map(Body::ContextReplaced),
+        "context.kept" => serde_json::from_str(data).map(Body::ContextKept),
+        "context.job.started" => serde_json::from_str(data).map(Body::JobStarted),
+        "context.job.finished" => serde_json::from_str(data).map(Body::JobFinished),
+        "context.job.failed" => serde_json::from_str(data).map(Body::JobFailed),
+        "context.job.dropped" => serde_json::from_str(data).map(Body::JobDropped),
+        "arrival.queued" => serde_json::from_str(data).map(Body::ArrivalQueued),
+        "arrival.consumed" => serde_json::from_str(data).map(Body::ArrivalConsumed),
         _ => return None,
     })
 }

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
+use super::arrivals::Arrivals;
 use super::contents::Contents;
+use super::job::Job;
 use super::queue::Queue;
 use super::reading::Ix;
 use super::record::{
-    Body, CallCompleted, CallFailed, CallStarted, CallVoided, HeadMoved, MessageNew, Record, TurnJoined, TurnQueued, TurnStarted,
+    Body, CallCompleted, CallFailed, CallStarted, CallVoided, ContextKept, ContextLimited, ContextReplaced, HeadMoved, MessageNew, Reads,
+    Record, TurnJoined, TurnQueued, TurnStarted,
 };
 use super::tree::{Misfit, Tree};
-use super::turn::{Call, End, Known, Turn};
+use super::turn::{Call, End, Held, Known, Turn};
 use super::turns::Turns;
 use crate::ids::{AgentId, CallId, Millis, TurnId};
-use crate::protocol::{ForkedFrom, Message, NodeKind};
+use crate::protocol::{ForkedFrom, KeptReason, LimitReason, Message, NodeKind, Usage};
 
 /// One conversation, as its log makes it.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +34,10 @@ pub struct Session {
     pub turn: Option<Turn>,
     /// The turns that wait for it.
     pub queue: Queue,
+    /// The summary that is written while turns go on, until it is adopted.
+    pub job: Option<Job>,
+    /// What waits for a model call.
+    pub arrivals: Arrivals,
     /// What it is about.
     pub title: Option<String>,
     /// Whether lists leave it out.
@@ -39,6 +46,8 @@ pub struct Session {
     pub forked_from: Option<ForkedFrom>,
     /// Named nodes, in the order in which they were named.
     pub labels: Vec<(String, Ix)>,
+    /// When the last turn ended.
+    pub rested: Option<Millis>,
     /// Every turn id that was used.
     pub turns: Turns,
     /// The last record that belongs to a turn of before, or came with a fork.
@@ -90,13 +99,23 @@ impl Session {
             Body::TurnStarted(data) => self.start(at, *data)?,
             Body::TurnJoined(data) => self.join(*data)?,
             Body::TurnWaiting(data) => drop(self.running(&data.turn_id)?),
-            Body::TurnCompleted(data) => self.end(seq, &data.turn_id, End::Completed)?,
-            Body::TurnFailed(data) => self.end(seq, &data.turn_id, End::Failed { code: data.code, message: data.message })?,
-            Body::TurnCancelled(data) => self.cancel(seq, &data.turn_id)?,
+            Body::TurnCompleted(data) => self.end(at, seq, &data.turn_id, End::Completed)?,
+            Body::TurnFailed(data) => self.end(at, seq, &data.turn_id, End::Failed { code: data.code, message: data.message })?,
+            Body::TurnCancelled(data) => self.cancel(at, seq, &data.turn_id)?,
             Body::TurnRecovered(data) => self.running(&data.turn_id)?.recoveries = data.attempt,
-            Body::CallStarted(data) => self.start_call(&data)?,
-            Body::CallCompleted(CallCompleted { call_id, .. }) | Body::CallVoided(CallVoided { call_id, .. }) => self.end_call(&call_id)?,
-            Body::CallFailed(data) => self.fail_call(&data)?,
+            Body::CallStarted(data) => self.start_call(data)?,
+            Body::CallCompleted(data) => self.complete_call(&data)?,
+            Body::CallVoided(CallVoided { call_id, .. }) => drop(self.end_call(&call_id)?),
+            Body::CallFailed(data) => self.fail_call(data)?,
+            Body::ContextLimited(data) => self.hold(data)?,
+            Body::ContextReplaced(data) => self.replaced(&data)?,
+            Body::ContextKept(data) => self.keep(&data)?,
+            Body::JobStarted(data) => self.job_started(*data)?,
+            Body::JobFinished(data) => self.job_finished(data)?,
+            Body::JobFailed(data) => self.job_failed(&data)?,
+            Body::JobDropped(data) => self.job_dropped(&data)?,
+            Body::ArrivalQueued(data) => self.arrive(at, *data)?,
+            Body::ArrivalConsumed(data) => self.consume(&data)?,
             Body::Unknown(data) => {
                 if data.must_understand {
                     self.newer.get_or_insert(data.kind);
@@ -147,6 +166,7 @@ impl Session {
             return Err(format!("turn {} starts while turn {} runs", started.turn_id, turn.id));
         }
         let merged = self.queue.remove(&started.turn_id).is_some_and(|queued| queued.merged);
+        self.begun_for(&started.turn_id);
         self.turns.insert(&started.turn_id, Known::new(started.digest, None));
         self.turns.begin(self.ended + 1, &started.turn_id);
         self.turn = Some(Turn {
@@ -159,6 +179,11 @@ impl Session {
             call: None,
             calls: 0,
             recoveries: 0,
+            held: None,
+            failed: None,
+            refused: None,
+            stuck: false,
+            job_in_vain: false,
         });
         Ok(())
     }
@@ -169,11 +194,16 @@ impl Session {
         Ok(())
     }
 
-    /// A turn that waits for another leaves the queue, and the ids of what it would have brought name nothing any more.
-    fn cancel(&mut self, seq: u64, turn_id: &TurnId) -> Result<(), String> {
-        let Some(queued) = self.queue.remove(turn_id) else { return self.end(seq, turn_id, End::Cancelled) };
+    /// A turn that waits for another leaves the queue, and the ids of what it would have brought name nothing any more. So does what
+    /// waits for a call.
+    fn cancel(&mut self, at: Millis, seq: u64, turn_id: &TurnId) -> Result<(), String> {
+        let runs = self.turn.as_ref().is_some_and(|turn| turn.id == *turn_id);
+        if !runs && self.give_up_arrival(turn_id) {
+            return Ok(());
+        }
+        let Some(queued) = self.queue.remove(turn_id) else { return self.end(at, seq, turn_id, End::Cancelled) };
         for id in queued.messages.iter().filter_map(|message| message.id.as_ref()) {
-            if self.queue.bringing(id).is_none() {
+            if self.queue.bringing(id).is_none() && self.arrivals.bringing(id).is_none() {
                 self.tree.forget(id);
             }
         }
@@ -181,55 +211,97 @@ impl Session {
         Ok(())
     }
 
-    fn end(&mut self, seq: u64, turn_id: &TurnId, end: End) -> Result<(), String> {
+    fn end(&mut self, at: Millis, seq: u64, turn_id: &TurnId, end: End) -> Result<(), String> {
         self.running(turn_id)?;
         self.turn = None;
+        self.rested = Some(at);
         self.ended = seq;
         self.tree.seal_calls();
         self.turns.end(turn_id, end);
         Ok(())
     }
 
-    fn running(&mut self, turn_id: &TurnId) -> Result<&mut Turn, String> {
+    pub(super) fn running(&mut self, turn_id: &TurnId) -> Result<&mut Turn, String> {
         self.turn.as_mut().filter(|turn| turn.id == *turn_id).ok_or_else(|| format!("turn {turn_id} doesn't run"))
     }
 
-    fn start_call(&mut self, started: &CallStarted) -> Result<(), String> {
-        let turn = self.running(&started.turn_id)?;
-        let before = turn.call.take();
-        if before.as_ref().is_none_or(|call| call.id != started.call_id) {
+    fn start_call(&mut self, started: CallStarted) -> Result<(), String> {
+        let CallStarted { turn_id, call_id, attempt, reply_id, hidden, llm, model, reads, arrivals } = started;
+        let turn = self.running(&turn_id)?;
+        let begun = turn.call.take().filter(|call| call.id == call_id).map(|call| call.reply_id);
+        let held = turn.held.take_if(|held| held.id == call_id).and_then(|held| held.begun).map(|(_, reply)| reply);
+        let before = begun.or(held);
+        if before.is_none() && !hidden {
             turn.calls += 1;
         }
-        turn.call = Some(Call {
-            id: started.call_id.clone(),
-            attempt: started.attempt,
-            reply_id: started.reply_id.clone(),
-            hidden: started.hidden,
-            retry_at: None,
-        });
-        self.turns.reply(&started.turn_id);
+        turn.call = Some(Call { id: call_id, attempt, reply_id: reply_id.clone(), hidden, retry_at: None, llm, model, reads, arrivals });
+        self.turns.reply(&turn_id);
+        self.offer(arrivals);
         match before {
-            Some(call) if call.id == started.call_id => self.tree.rename(&call.reply_id, &started.reply_id),
-            Some(_) | None => {
-                self.tree.name(&started.reply_id);
+            Some(before) => self.tree.rename(&before, &reply_id),
+            None if hidden => {}
+            None => {
+                self.tree.name(&reply_id);
             }
         }
         Ok(())
     }
 
-    fn end_call(&mut self, id: &CallId) -> Result<(), String> {
-        self.calling(id)?;
-        if let Some(turn) = &mut self.turn {
-            turn.call = None;
+    /// A call has ended; its reply, when it has one, is the newest node.
+    fn complete_call(&mut self, completed: &CallCompleted) -> Result<(), String> {
+        let call = self.end_call(&completed.call_id)?;
+        let reported = completed.usage.as_ref().and_then(Usage::read);
+        if let (Some(tokens), Some(reply), Reads::Path) = (reported, self.tree.find(&call.reply_id), &call.reads) {
+            self.tree.report(reply, tokens);
         }
         Ok(())
     }
 
-    fn fail_call(&mut self, failed: &CallFailed) -> Result<(), String> {
-        match failed.not_before {
-            Some(retry_at) => self.calling(&failed.call_id)?.retry_at = Some(retry_at),
-            None => self.end_call(&failed.call_id)?,
+    fn end_call(&mut self, id: &CallId) -> Result<Call, String> {
+        let call = self.turn.as_mut().and_then(|turn| turn.call.take_if(|call| call.id == *id));
+        call.ok_or_else(|| format!("call {id} doesn't run"))
+    }
+
+    fn fail_call(&mut self, failed: CallFailed) -> Result<(), String> {
+        let CallFailed { call_id, not_before, .. } = failed;
+        if let Some(retry_at) = not_before {
+            self.calling(&call_id)?.retry_at = Some(retry_at);
+            return Ok(());
         }
+        let call = self.end_call(&call_id)?;
+        if let Some(turn) = self.turn.as_mut().filter(|_| !call.hidden) {
+            turn.failed = Some(call);
+        }
+        Ok(())
+    }
+
+    /// A call waits for room: a new one, or the one that a provider has just refused.
+    fn hold(&mut self, limited: ContextLimited) -> Result<(), String> {
+        let ContextLimited { turn_id, call_id, reason, strategy, tokens, window: _ } = limited;
+        let turn = self.running(&turn_id)?;
+        let failed = turn.failed.take_if(|call| call.id == call_id);
+        let arrivals = failed.as_ref().map_or(0, |call| call.arrivals);
+        let begun = failed.map(|call| (call.attempt, call.reply_id));
+        if reason == LimitReason::Overflow {
+            turn.refused = Some(call_id.clone());
+        }
+        turn.held = Some(Held { id: call_id, reason, strategy, tokens, begun, arrivals });
+        Ok(())
+    }
+
+    fn replaced(&mut self, replaced: &ContextReplaced) -> Result<(), String> {
+        self.running(&replaced.turn_id)?.stuck |= replaced.no_gain;
+        if replaced.background {
+            self.end_job(false);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, kept: &ContextKept) -> Result<(), String> {
+        self.running(&kept.turn_id)?.stuck |= match kept.reason {
+            KeptReason::SummaryFailed | KeptReason::NoGain => true,
+            KeptReason::Declined | KeptReason::Cancelled => false,
+        };
         Ok(())
     }
 
@@ -282,12 +354,11 @@ impl Session {
         }
     }
 
-    /// Contents that are neither on the active path nor in what readers see there leave memory, when they take more than those.
+    /// Contents that aren't on the active path leave memory, when they take more than those that are.
     pub fn forget(&mut self) {
         if self.contents.is_full() {
             let tree = &self.tree;
-            let nodes = tree.up(self.head).chain(tree.reader_up(self.head));
-            self.contents.keep(nodes.map(|ix| tree.node(ix).original));
+            self.contents.keep(tree.up(self.head).map(|ix| tree.node(ix).original));
         }
     }
 }

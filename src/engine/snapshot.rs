@@ -7,6 +7,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::arrivals::Arrivals;
+use super::job::Job;
 use super::names::Apart;
 use super::queue::Queue;
 use super::reading::Ix;
@@ -18,7 +20,7 @@ use crate::protocol::ForkedFrom;
 
 /// The version of the fold, and of how it is stored. To be raised whenever the same log gives another session than before, or lies
 /// otherwise in sheets: older snapshots are of no use then.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What a head sheet begins with: a mark that also tells the order of bytes.
 const MARK: [u8; 8] = *b"hw.fold\n";
@@ -64,10 +66,14 @@ struct Small {
     head: Option<Ix>,
     turn: Option<Turn>,
     queue: Queue,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    job: Option<Job>,
+    arrivals: Arrivals,
     title: Option<String>,
     archived: bool,
     forked_from: Option<ForkedFrom>,
     labels: Vec<(String, Ix)>,
+    rested: Option<Millis>,
     newer: Option<String>,
     apart: Apart,
     open_calls: Vec<ToolCallId>,
@@ -177,10 +183,13 @@ fn small(session: &Session) -> Small {
         head,
         turn,
         queue,
+        job,
+        arrivals,
         title,
         archived,
         forked_from,
         labels,
+        rested,
         turns: _,
         newer,
         contents: _,
@@ -193,10 +202,13 @@ fn small(session: &Session) -> Small {
         head: *head,
         turn: turn.clone(),
         queue: queue.clone(),
+        job: job.clone(),
+        arrivals: arrivals.clone(),
         title: title.clone(),
         archived: *archived,
         forked_from: forked_from.clone(),
         labels: labels.clone(),
+        rested: *rested,
         newer: newer.clone(),
         apart: tree.apart().clone(),
         open_calls: tree.open_calls().to_vec(),
@@ -205,7 +217,25 @@ fn small(session: &Session) -> Small {
 
 /// Whether the head and the tables fit together.
 fn put(session: &mut Session, saved: Small) -> bool {
-    let Small { seq, ended, agent_id, updated, head, turn, queue, title, archived, forked_from, labels, newer, apart, open_calls } = saved;
+    let Small {
+        seq,
+        ended,
+        agent_id,
+        updated,
+        head,
+        turn,
+        queue,
+        job,
+        arrivals,
+        title,
+        archived,
+        forked_from,
+        labels,
+        rested,
+        newer,
+        apart,
+        open_calls,
+    } = saved;
     if !session.tree.restore(apart, open_calls) || !session.turns.restore() {
         return false;
     }
@@ -217,7 +247,25 @@ fn put(session: &mut Session, saved: Small) -> bool {
         head.as_ref().is_none_or(there) && labels.iter().all(|(_, ix)| there(ix)) && turn.as_ref().is_none_or(|turn| turn.began < vertices);
     let turns = std::mem::take(&mut session.turns);
     let kept = Session::default();
-    *session =
-        Session { seq, agent_id, updated, tree, head, turn, queue, title, archived, forked_from, labels, turns, ended, newer, ..kept };
+    *session = Session {
+        seq,
+        agent_id,
+        updated,
+        tree,
+        head,
+        turn,
+        queue,
+        job,
+        arrivals,
+        title,
+        archived,
+        forked_from,
+        labels,
+        rested,
+        turns,
+        ended,
+        newer,
+        ..kept
+    };
     fits
 }

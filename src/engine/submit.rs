@@ -3,6 +3,7 @@
 mod append;
 mod follow;
 mod results;
+mod steer;
 mod view;
 
 use super::Context;
@@ -29,6 +30,13 @@ pub struct Submit {
     digest: Digest,
 }
 
+impl Submit {
+    /// Its input's id, when it has one.
+    pub fn turn_id(&self) -> Option<&TurnId> {
+        self.turn_id.as_ref()
+    }
+}
+
 /// What a submit brings, made ready.
 #[derive(Clone, Debug)]
 enum Ready {
@@ -36,6 +44,7 @@ enum Ready {
     Message(Message),
     Append(Vec<Message>),
     Result(Message),
+    Event { message: Message, show: bool },
 }
 
 impl From<Input> for Submit {
@@ -59,6 +68,12 @@ impl From<Input> for Submit {
             InputBody::Append { messages } => {
                 let digest = digest_of("append", &messages);
                 (Ready::Append(messages), digest)
+            }
+            InputBody::Event { message, show } => {
+                let kind = if show { "event, shown" } else { "event" };
+                let name = message.name.clone().unwrap_or_default();
+                let digest = digest_of(&format!("{kind} {name}"), std::slice::from_ref(&message));
+                (Ready::Event { message, show }, digest)
             }
             InputBody::Result { message } => {
                 let digest = digest_of("result", std::slice::from_ref(&message));
@@ -106,6 +121,7 @@ pub fn submit(session: &Session, id: &SessionId, submit: &Submit, context: &Cont
         Ready::Message(message) => case.message(message),
         Ready::Append(messages) => case.append(messages),
         Ready::Result(message) => case.result(message),
+        Ready::Event { message, show } => case.event(message, *show),
     }?;
     Ok((case.writer.records, accepted))
 }
@@ -125,7 +141,8 @@ fn known_turn(session: &Session, id: &SessionId, submit: &Submit) -> Result<Opti
         let text = format!("the turn id {turn_id} was used in this session with other content; use a new one for a new submit");
         return Err(Refusal::new(Code::TurnIdReused, text).with("turn_id", turn_id.as_str()));
     }
-    Ok(session.turns.turn_of(turn_id).map(|(turn_id, _)| duplicate(session, id, &turn_id)))
+    let arrival = session.arrivals.get(turn_id).is_some();
+    Ok(session.turns.turn_of(turn_id).map(|(turn_id, _)| Accepted { arrival, ..duplicate(session, id, &turn_id) }))
 }
 
 /// The answer that names a turn of before.
@@ -184,6 +201,11 @@ impl Case<'_> {
     fn started(&self) -> TurnStarted {
         let Submit { agent_id, client, digest, .. } = self.submit.clone();
         TurnStarted { turn_id: self.turn_id.clone(), agent_id, digest, client }
+    }
+
+    /// Whether nothing waits that becomes a turn when the one that is there ends.
+    fn nobody_waits(&self) -> bool {
+        self.session.queue.is_empty() && !self.session.arrivals.steers()
     }
 
     /// Nothing may change before the turn has ended.

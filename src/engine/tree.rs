@@ -15,7 +15,7 @@ use super::record::MessageNew;
 use super::rows::Rows;
 use super::sheets::Table;
 use crate::ids::{Millis, NodeId, ToolCallId};
-use crate::protocol::{Digest, NodeKind, Role};
+use crate::protocol::{Digest, Message, NodeKind, Role, Size};
 
 /// A record that doesn't fit the tree: the log is damaged.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Tree {
     names: Names,
     places: Places,
     asked: Asked,
+    /// Epochs, the heads that they replaced, and their numbers.
+    epochs: Rows<[u32; 3]>,
     /// What was edited under its own id, and the edit.
     edited: Rows<[Name; 2]>,
     edits: HashMap<(Name, Said), Name, RandomState>,
@@ -52,9 +54,10 @@ impl Tree {
         let copied = self.resolve(&new.id, new.copied_from.as_ref())?;
         let original = (copied != NONE).then(|| self.node(self.node(copied).original));
         let reads_as = self.resolve(&new.id, new.reads_as.as_ref().and_then(Option::as_ref))?;
-        let (role, said) = match (&new.message, original) {
-            (Some(message), _) => (message.role, Said::new(message.role, || message.digest())),
-            (None, Some(original)) => (original.role, self.places.said(original.name)),
+        let base = self.resolve(&new.id, new.base.as_ref())?;
+        let (role, said, size) = match (&new.message, original) {
+            (Some(message), _) => (message.role, Said::new(message.role, || message.digest()), size_of(new.kind, message, new.is_event)),
+            (None, Some(original)) => (original.role, self.places.said(original.name), original.size),
             (None, None) => return Err(Misfit::Hollow(new.id.clone())),
         };
         let name = self.name(&new.id);
@@ -63,7 +66,10 @@ impl Tree {
         }
         let ix = self.chain.push(parent);
         let shown = new.shown_id().is_some();
-        let above = if parent == NONE { EMPTY } else { self.node(parent).vertex };
+        let (above, load, reported) = match self.nodes.get(parent) {
+            None => (EMPTY, Size::ZERO, false),
+            Some(parent) => (parent.vertex, parent.load, parent.reported),
+        };
         let vertex = match (&new.reads_as, shown && new.kind == NodeKind::Message) {
             (Some(None), _) => EMPTY,
             (Some(Some(_)), _) => self.node(reads_as).vertex,
@@ -83,7 +89,14 @@ impl Tree {
             partial: new.partial || original.is_some_and(|original| original.partial),
             landing: new.kind != NodeKind::Custom || self.is_finished_reply(vertex),
             reads_empty: new.reads_as == Some(None),
+            is_event: new.is_event || original.is_some_and(|original| original.is_event),
+            size,
+            load: load + size,
+            reported,
         };
+        if new.kind == NodeKind::Epoch {
+            self.epochs.push([ix, base, self.epoch(Some(base).filter(|&base| base != NONE)) + 1]);
+        }
         self.places.settle(name, ix, (vertex, self.readings.parent(vertex)), said);
         if node.landing {
             self.readings.land(vertex, ix);
@@ -114,7 +127,7 @@ impl Tree {
         tables.extend(self.readings.tables());
         tables.extend(self.names.tables());
         tables.extend(self.places.tables());
-        tables.push(&mut self.edited);
+        tables.extend([&mut self.epochs as &mut dyn Table, &mut self.edited]);
         tables.extend(self.asked.tables());
         tables
     }
@@ -328,6 +341,31 @@ impl Tree {
         self.chain.is_above(above, below)
     }
 
+    /// A provider has reported how many tokens a model read for the reply `ix`.
+    pub(super) fn report(&mut self, ix: Ix, tokens: u64) {
+        self.nodes.report(ix, Size::from_tokens(tokens));
+    }
+
+    /// The first node of the path to a node.
+    pub fn root(&self, at: Ix) -> Ix {
+        self.chain.at_depth(at, 0)
+    }
+
+    /// The number of the history that a model reads at a node: 0 is the unshortened one.
+    pub fn epoch(&self, at: Option<Ix>) -> u32 {
+        at.and_then(|at| self.epoch_row(self.root(at))).map_or(0, |[_, _, number]| number)
+    }
+
+    /// Of an epoch's node: the head that it replaced.
+    pub fn base(&self, epoch: Ix) -> Option<Ix> {
+        self.epoch_row(epoch).map(|[_, base, _]| base).filter(|&base| base != NONE)
+    }
+
+    fn epoch_row(&self, ix: Ix) -> Option<[u32; 3]> {
+        let at = self.epochs.partition_point(|[of, ..]| of < ix);
+        self.epochs.get(at).filter(|[of, ..]| *of == ix)
+    }
+
     /// The reader views.
     pub fn readings(&self) -> &Readings {
         &self.readings
@@ -424,10 +462,19 @@ impl Tree {
     }
 }
 
+/// How much a model reads of a node: nothing of what is for people only.
+pub(super) fn size_of(kind: NodeKind, message: &Message, is_event: bool) -> Size {
+    match kind {
+        NodeKind::Message if is_event => super::prompt::size_of_event(message),
+        NodeKind::Message => Size::of_message(message),
+        NodeKind::Epoch => super::prompt::size_of_summary(message),
+        NodeKind::Custom => Size::ZERO,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Message;
 
     #[test]
     fn an_alias_stands_for_the_same_and_what_waited_in_vain_is_forgotten() {

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::reading::Vertex;
+use super::record::{Reads, StrategyNamed};
 use crate::ids::{AgentId, CallId, Millis, NodeId, TurnId};
-use crate::protocol::{Client, Code, Digest};
+use crate::protocol::{Client, Code, Digest, LimitReason};
 
 /// The turn that runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,6 +28,35 @@ pub struct Turn {
     pub calls: u32,
     /// How often its process was lost.
     pub recoveries: u32,
+    /// The call that waits for room in the context window.
+    pub held: Option<Held>,
+    /// The call that has failed for good. The same append says what becomes of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Call>,
+    /// The call that a provider has refused as too long: it gets one more try.
+    pub refused: Option<CallId>,
+    /// Whether making room was of no use: it isn't tried again in this turn.
+    pub stuck: bool,
+    /// Whether a background summary failed or was of no use: none is begun any more in this turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub job_in_vain: bool,
+}
+
+/// A call that waits for room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Which.
+    pub id: CallId,
+    /// Why.
+    pub reason: LimitReason,
+    /// Which of the agent's strategies applies.
+    pub strategy: Option<StrategyNamed>,
+    /// What the model would read, in tokens.
+    pub tokens: u64,
+    /// Of one that was begun before: attempts so far, and the reply's id of the last one.
+    pub begun: Option<(u32, NodeId)>,
+    /// So many arrivals were read by the last attempt; the next one reads no fewer.
+    pub arrivals: u32,
 }
 
 /// A turn's model call.
@@ -42,6 +72,14 @@ pub struct Call {
     pub hidden: bool,
     /// When the next attempt starts, when this one has failed.
     pub retry_at: Option<Millis>,
+    /// Instead of the agent's llm.
+    pub llm: Option<String>,
+    /// Instead of the llm's model.
+    pub model: Option<String>,
+    /// What the model reads.
+    pub reads: Reads,
+    /// So many arrivals it reads besides.
+    pub arrivals: u32,
 }
 
 /// What is kept of a turn id.

@@ -1,17 +1,26 @@
 //! Writing records: ids from the stamp, each node below the one before; a turn's beginning and its end. Knows what the records so
 //! far have changed: whether a turn is there, who waits, what the path has gained.
 
+mod arrivals;
 mod follow;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
+use super::arrivals::Arrival;
+use super::context::{self, Agent, Load, Need};
+use super::job::Job;
 use super::queue::Queued;
-use super::record::{Body, CallStarted, CallVoided, MessageNew, Record, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted};
+use super::reading::Ix;
+use super::record::{
+    Body, CallStarted, CallVoided, ContextKept, ContextLimited, MessageNew, Record, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted,
+};
 use super::session::Session;
-use super::turn::{Call, Turn};
+use super::tree::size_of;
+use super::turn::{Call, Held, Turn};
 use super::{Context, News, View};
-use crate::ids::{CallId, NodeId, ToolCallId, TurnId};
-use crate::protocol::{CancelReason, Code, Content, Message, Part, PartKind, Role};
+use crate::ids::{AgentId, CallId, Millis, NodeId, ToolCallId, TurnId};
+use crate::protocol::{CancelReason, Client, Code, Content, KeptReason, Message, Part, PartKind, Role, Size, Usage};
 
 /// Records in the making.
 pub(super) struct Writer<'a> {
@@ -28,14 +37,82 @@ pub(super) struct Writer<'a> {
     is_busy: bool,
     /// Of the turns that wait, so many have begun or were given up: the first ones.
     gone: usize,
+    /// How much a model reads at `parent`.
+    load: Load,
+    /// What waits for a model call.
+    arrivals: VecDeque<Arc<Arrival>>,
+    /// Of that, what becomes the next turn, as the one that it joined ends.
+    released: Vec<Arc<Arrival>>,
     pub(super) records: Vec<Record>,
 }
 
 impl<'a> Writer<'a> {
     pub(super) fn new(session: &'a Session, context: &'a Context) -> Self {
-        let parent = session.head.map(|head| session.tree.id(head));
-        let is_busy = session.turn.is_some();
-        Self { session, context, made: 0, parent, gained: HashSet::new(), answered: HashSet::new(), is_busy, gone: 0, records: Vec::new() }
+        let mut writer = Self {
+            session,
+            context,
+            made: 0,
+            parent: None,
+            gained: HashSet::new(),
+            answered: HashSet::new(),
+            is_busy: session.turn.is_some(),
+            gone: 0,
+            load: Load::default(),
+            arrivals: session.arrivals.iter().cloned().collect(),
+            released: Vec::new(),
+            records: Vec::new(),
+        };
+        writer.go_to(session.head);
+        writer
+    }
+
+    /// The session as it is without these records.
+    pub(super) fn session(&self) -> &'a Session {
+        self.session
+    }
+
+    /// What is configured of an agent.
+    pub(super) fn agent(&self, id: &AgentId) -> Option<&'a Agent> {
+        self.context.agents.get(id)
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Millis {
+        self.context.stamp.now
+    }
+
+    /// The background job, unless these records end it.
+    pub(super) fn job(&self) -> Option<&'a Job> {
+        let fails = |body: &Body| matches!(body, Body::JobFailed(failed) if failed.not_before.is_none());
+        let ends = |record: &Record| fails(&record.body) || matches!(record.body, Body::JobDropped(_));
+        self.session.job.as_ref().filter(|_| !self.records.iter().any(ends))
+    }
+
+    /// How much a model reads where the next node attaches.
+    pub(super) fn load(&self) -> Load {
+        self.load
+    }
+
+    /// The next node attaches to this one.
+    pub(super) fn go_to(&mut self, at: Option<Ix>) {
+        let tree = &self.session.tree;
+        self.parent = at.map(|at| tree.id(at));
+        self.load = at.map_or(Load::default(), |at| {
+            let node = tree.node(at);
+            Load { read: node.load, reported: node.reported }
+        });
+    }
+
+    /// The next node attaches to the node with this id: one of the session's, or the last one that was written.
+    pub(super) fn attach_to(&mut self, at: Option<NodeId>) {
+        if self.parent != at {
+            self.go_to(at.and_then(|at| self.session.tree.find(&at)));
+        }
+    }
+
+    /// The next node is a root.
+    pub(super) fn start_over(&mut self) {
+        self.go_to(None);
     }
 
     pub(super) fn fresh(&mut self) -> String {
@@ -58,10 +135,32 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn node(&mut self, new: MessageNew) {
+        let size = self.size(&new);
+        self.copy_of(new, size);
+    }
+
+    /// Writes a node of which a model reads so much.
+    pub(super) fn copy_of(&mut self, new: MessageNew, size: Size) {
         self.parent = Some(new.id.clone());
+        self.load.read += size;
         self.gained.insert(new.copied_from.as_ref().unwrap_or(&new.id).clone());
         self.answered.extend(new.message.as_ref().and_then(|message| message.tool_call_id.clone()));
         self.push(Body::MessageNew(Box::new(new)));
+    }
+
+    /// How much a model reads of a node.
+    pub(super) fn size(&self, new: &MessageNew) -> Size {
+        let tree = &self.session.tree;
+        let original = || new.copied_from.as_ref().and_then(|id| tree.find(id)).map_or(Size::ZERO, |ix| tree.node(ix).size);
+        new.message.as_ref().map_or_else(original, |message| size_of(new.kind, message, new.is_event))
+    }
+
+    /// Writes a reply. Its model has read the path, as `usage` says.
+    pub(super) fn reply(&mut self, new: MessageNew, usage: Option<&Usage>) {
+        if let Some(tokens) = usage.and_then(Usage::read) {
+            self.load = Load { read: Size::from_tokens(tokens), reported: true };
+        }
+        self.node(new);
     }
 
     /// Writes what a view brings; the ids of its nodes.
@@ -92,7 +191,9 @@ impl<'a> Writer<'a> {
     /// The id of a new node: the client's, when it names nothing, or a message that waited and was given up.
     pub(super) fn free_id(&mut self, id: Option<&NodeId>) -> NodeId {
         let tree = &self.session.tree;
-        let given_up = |id: &NodeId| self.session.queue.bringing(id).is_some() && !self.waiting().any(|queued| queued.brings(id));
+        let waited = |id: &NodeId| self.session.queue.bringing(id).is_some() || self.session.arrivals.bringing(id).is_some();
+        let waits = |id: &NodeId| self.waiting().any(|queued| queued.brings(id)) || self.brings(id);
+        let given_up = |id: &NodeId| waited(id) && !waits(id);
         let is_free = |id: &NodeId| tree.known(id).is_none() || (tree.find(id).is_none() && given_up(id));
         let id = id.filter(|&id| is_free(id)).cloned();
         id.unwrap_or_else(|| self.fresh().into())
@@ -100,33 +201,68 @@ impl<'a> Writer<'a> {
 
     /// Begins a turn and, when a reply is due, its first call; else it ends at once.
     pub(super) fn begin(&mut self, started: TurnStarted, reply: bool) {
-        let turn_id = started.turn_id.clone();
+        let TurnStarted { turn_id, agent_id, client, .. } = started.clone();
         self.push(Body::TurnStarted(Box::new(started)));
         if reply {
             self.is_busy = true;
-            self.next_call(turn_id);
+            // A turn that is there ends in this append: there is no pause.
+            let rested = self.session.rested.filter(|_| self.session.turn.is_none());
+            let idle = rested.map(|rested| self.context.stamp.now.saturating_sub(rested));
+            self.next_call(&turn_id, &agent_id, &client, idle, false);
         } else {
             self.push(Body::TurnCompleted(TurnCompleted { turn_id }));
         }
     }
 
-    /// Begins a turn's next call.
-    fn next_call(&mut self, turn_id: TurnId) {
-        let (call_id, reply_id) = (CallId::from(self.fresh()), NodeId::from(self.fresh()));
-        self.push(Body::CallStarted(CallStarted { turn_id, call_id, attempt: 1, reply_id, hidden: false }));
+    /// Begins a turn's next call, or holds it until there is room.
+    fn next_call(&mut self, turn_id: &TurnId, agent_id: &AgentId, client: &Client, idle: Option<Millis>, stuck: bool) {
+        context::adopt(self, &context::Caller { turn_id, agent_id, client });
+        let agent = self.agent(agent_id);
+        let need = Need { tokens: self.load_with_oldest().tokens(agent, client), idle };
+        let call_id = CallId::from(self.fresh());
+        match agent.filter(|_| !stuck).and_then(|agent| agent.applies(&need)) {
+            None => {
+                let arrivals = self.that_fit(agent, client, 0);
+                self.begin_call(turn_id.clone(), call_id, 1, arrivals);
+            }
+            Some((strategy, reason)) => self.push(Body::ContextLimited(ContextLimited {
+                turn_id: turn_id.clone(),
+                call_id,
+                reason,
+                strategy: Some(strategy),
+                tokens: need.tokens,
+                window: agent.and_then(|agent| agent.window),
+            })),
+        }
+    }
+
+    /// Begins the call that was held.
+    pub(super) fn begin_held(&mut self, turn: &Turn, held: &Held) {
+        let attempts = held.begun.as_ref().map_or(0, |(attempts, _)| *attempts);
+        let arrivals = self.that_fit(self.agent(&turn.agent_id), &turn.client, held.arrivals);
+        self.begin_call(turn.id.clone(), held.id.clone(), attempts + 1, arrivals);
+    }
+
+    fn begin_call(&mut self, turn_id: TurnId, call_id: CallId, attempt: u32, arrivals: u32) {
+        let reply_id = NodeId::from(self.fresh());
+        self.push(Body::CallStarted(CallStarted { arrivals, ..CallStarted::of_path(turn_id, call_id, attempt, reply_id) }));
     }
 
     /// The turn's results are complete: its next call begins, unless it made too many.
     pub(super) fn proceed(&mut self, turn: &Turn) {
         if turn.calls < self.context.policy.calls_per_turn_max {
-            return self.next_call(turn.id.clone());
+            return self.next_call(&turn.id, &turn.agent_id, &turn.client, None, turn.stuck);
         }
         let message = format!("the turn made {} model calls, the most that are allowed", turn.calls);
         self.fail(turn, Code::TooManyCalls, message);
     }
 
-    /// Ends the turn well.
+    /// Ends the turn well; while a message waits that joins it, it makes another call.
     pub(super) fn complete(&mut self, turn: &Turn) {
+        if self.steers() && turn.calls < self.context.policy.calls_per_turn_max {
+            return self.next_call(&turn.id, &turn.agent_id, &turn.client, None, turn.stuck);
+        }
+        self.release();
         self.push(Body::TurnCompleted(TurnCompleted { turn_id: turn.id.clone() }));
         self.is_busy = false;
         self.go_on();
@@ -134,6 +270,7 @@ impl<'a> Writer<'a> {
 
     /// Ends the turn badly.
     pub(super) fn fail(&mut self, turn: &Turn, code: Code, message: String) {
+        self.release();
         self.push(Body::TurnFailed(TurnFailed { turn_id: turn.id.clone(), code, message }));
         self.is_busy = false;
         self.go_on();
@@ -148,6 +285,10 @@ impl<'a> Writer<'a> {
             attempt: call.attempt + 1,
             reply_id,
             hidden: call.hidden,
+            llm: call.llm.clone(),
+            model: call.model.clone(),
+            reads: call.reads.clone(),
+            arrivals: call.arrivals,
         }));
     }
 
@@ -171,8 +312,18 @@ impl<'a> Writer<'a> {
             }
             self.push(Body::CallVoided(CallVoided { call_id: call.id.clone(), hidden: call.hidden }));
         }
+        self.give_up_held(turn);
+        self.release();
         self.push(Body::TurnCancelled(TurnCancelled { turn_id: turn.id.clone(), reason, messages: Vec::new() }));
         self.is_busy = false;
+    }
+
+    /// Nobody waits for room any more.
+    pub(super) fn give_up_held(&mut self, turn: &Turn) {
+        if let Some(held) = &turn.held {
+            let reason = KeptReason::Cancelled;
+            self.push(Body::ContextKept(ContextKept { turn_id: turn.id.clone(), call_id: held.id.clone(), reason }));
+        }
     }
 
     /// A turn that waits is given up.
@@ -185,6 +336,7 @@ impl<'a> Writer<'a> {
 
     /// The head leaves the turn's branch: the turn is stopped, and those that waited for it are given up.
     pub(super) fn leave(&mut self, turn: &Turn, reason: Option<CancelReason>) {
+        self.give_up_steering(CancelReason::BranchLeft);
         self.stop(turn, reason, true);
         for queued in self.waiting() {
             self.give_up(queued, Some(CancelReason::BranchLeft));

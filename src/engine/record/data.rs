@@ -3,7 +3,9 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ids::{AgentId, CallId, Millis, NodeId, ToolCallId, TurnId};
-use crate::protocol::{CallError, CancelReason, Client, Code, Digest, Finish, ForkedFrom, Message, NodeKind, Usage};
+use crate::protocol::{
+    CallError, CancelReason, Client, Code, Digest, Finish, ForkedFrom, KeptReason, LimitReason, Message, NodeKind, Usage,
+};
 
 /// `session.created`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,6 +79,12 @@ pub struct MessageNew {
     /// Of a fork's node: every id that named its source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known_as: Vec<NodeId>,
+    /// Of an epoch: the head that it replaced. `reads_as` is the last node that it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<NodeId>,
+    /// Whether it is something that happened, in the words of an input, and not what a person said.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_event: bool,
 }
 
 impl MessageNew {
@@ -97,6 +105,8 @@ impl MessageNew {
             edit_of: None,
             sealed: false,
             known_as: Vec::new(),
+            base: None,
+            is_event: false,
         }
     }
 
@@ -238,6 +248,116 @@ pub struct CallStarted {
     /// Whether no UI may see it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub hidden: bool,
+    /// Instead of the agent's llm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<String>,
+    /// Instead of the llm's model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What the model reads.
+    #[serde(default, skip_serializing_if = "Reads::is_path")]
+    pub reads: Reads,
+    /// So many arrivals it reads besides, the oldest ones.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub arrivals: u32,
+}
+
+impl CallStarted {
+    /// An attempt of a call whose model reads the path.
+    pub fn of_path(turn_id: TurnId, call_id: CallId, attempt: u32, reply_id: NodeId) -> Self {
+        Self { turn_id, call_id, attempt, reply_id, hidden: false, llm: None, model: None, reads: Reads::Path, arrivals: 0 }
+    }
+}
+
+/// What the model of a call reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reads {
+    /// The path, and the agent's system prompt.
+    #[default]
+    Path,
+    /// What it is to summarize.
+    Summary(Summary),
+}
+
+impl Reads {
+    fn is_path(&self) -> bool {
+        *self == Self::Path
+    }
+}
+
+/// What is to be summarized, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The last node of the path that it stands for.
+    pub to: NodeId,
+    /// The instructions, instead of Headwater's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// How often what it reads was halved.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub halved: u32,
+}
+
+/// `context.limited`: a call is held until there is room.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContextLimited {
+    /// Of which turn.
+    pub turn_id: TurnId,
+    /// The call that is held.
+    pub call_id: CallId,
+    /// Why.
+    pub reason: LimitReason,
+    /// Which of the agent's strategies applies; none: the provider refused the call, and none is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<StrategyNamed>,
+    /// What the model would read, in tokens.
+    pub tokens: u64,
+    /// The model's context window, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+}
+
+/// A strategy of an agent's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StrategyNamed {
+    /// Its place among them, from 0.
+    pub index: u32,
+    /// What it does.
+    pub name: String,
+}
+
+/// `context.replaced`: the model goes on below the epoch that was written just before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContextReplaced {
+    /// Of which turn.
+    pub turn_id: TurnId,
+    /// The call that was held, when one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    /// The epoch's node.
+    pub node_id: NodeId,
+    /// Its number.
+    pub epoch: u32,
+    /// What the model would read now, in tokens.
+    pub tokens: u64,
+    /// Whether that is no less than before: it isn't tried again in this turn.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_gain: bool,
+    /// Whether it was made while turns went on.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub background: bool,
+}
+
+/// `context.kept`: the history stays as it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContextKept {
+    /// Of which turn.
+    pub turn_id: TurnId,
+    /// The call that was held.
+    pub call_id: CallId,
+    /// Why.
+    pub reason: KeptReason,
 }
 
 /// `llm.call.completed`.
@@ -309,11 +429,16 @@ fn is_message(kind: &NodeKind) -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
-fn is_false(value: &bool) -> bool {
+pub(super) fn is_false(value: &bool) -> bool {
     !value
 }
 
-fn is_default(client: &Client) -> bool {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+pub(super) fn is_default(client: &Client) -> bool {
     *client == Client::default()
 }
 

@@ -17,6 +17,7 @@ impl Body {
                 shown_id: data.shown_id().cloned(),
                 message: data.message.clone().map(|message| std::sync::Arc::new(message.without_encrypted())),
                 copied_from: data.copied_from.clone(),
+                reads_as: data.reads_as.clone(),
                 partial: data.partial,
                 call_id: data.call_id.clone(),
             },
@@ -44,6 +45,7 @@ impl Body {
                 attempt: data.attempt,
                 reply_id: data.reply_id.clone(),
                 hidden: data.hidden,
+                arrivals: data.arrivals,
             },
             Self::CallCompleted(data) => {
                 EventBody::CallCompleted { call_id: data.call_id.clone(), hidden: data.hidden, usage: data.usage.clone() }
@@ -56,7 +58,38 @@ impl Body {
                 not_before: data.not_before,
             },
             Self::CallVoided(data) => EventBody::CallVoided { call_id: data.call_id.clone(), hidden: data.hidden },
-            Self::Unknown(_) => return None,
+            Self::ContextLimited(data) => EventBody::ContextLimited {
+                turn_id: data.turn_id.clone(),
+                call_id: data.call_id.clone(),
+                reason: data.reason,
+                strategy: data.strategy.as_ref().map(|strategy| strategy.name.clone()),
+                tokens: data.tokens,
+                window: data.window,
+            },
+            Self::ContextReplaced(data) => EventBody::ContextReplaced {
+                turn_id: data.turn_id.clone(),
+                call_id: data.call_id.clone(),
+                epoch: data.epoch,
+                tokens: data.tokens,
+                background: data.background,
+            },
+            Self::ContextKept(data) => {
+                EventBody::ContextKept { turn_id: data.turn_id.clone(), call_id: data.call_id.clone(), reason: data.reason }
+            }
+            Self::ArrivalQueued(data) => {
+                let is_shown = data.joins.is_some() || data.show;
+                let messages = data.messages.iter().filter(|_| is_shown).cloned();
+                EventBody::ArrivalQueued {
+                    turn_id: data.turn_id.clone(),
+                    joins: data.joins.clone(),
+                    messages: messages.map(|message| std::sync::Arc::new(message.without_encrypted())).collect(),
+                }
+            }
+            Self::ArrivalConsumed(data) => {
+                EventBody::ArrivalConsumed { turn_ids: data.turn_ids.clone(), call_id: data.call_id.clone(), into: data.into.clone() }
+            }
+            // People read on as before; that a summary was adopted they are told with `context.replaced`.
+            Self::JobStarted(_) | Self::JobFinished(_) | Self::JobFailed(_) | Self::JobDropped(_) | Self::Unknown(_) => return None,
         })
     }
 }

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 
 use super::{Case, reply_due_at};
 use crate::engine::head::must_be_readable;
-use crate::engine::queue::Queued;
 use crate::engine::reading::Ix;
 use crate::ids::{NodeId, ToolCallId, TurnId};
 use crate::protocol::{Accepted, Code, Message, NodeKind, Refusal, Role};
@@ -57,8 +56,9 @@ impl Case<'_> {
         }
         let session = self.session;
         let Some(id) = &message.id else { return self.arrive(std::slice::from_ref(message), true) };
-        if let Some(queued) = session.queue.bringing(id) {
-            return Ok(self.known(Some(queued.id.clone())));
+        if let Some(turn) = session.waiting_in(id) {
+            let arrival = session.arrivals.bringing(id).is_some();
+            return Ok(Accepted { arrival, ..self.known(Some(turn)) });
         }
         let tree = &session.tree;
         let Some(ix) = tree.find(id) else { return self.arrive(std::slice::from_ref(message), true) };
@@ -122,8 +122,8 @@ impl Case<'_> {
             return Ok(Met::There(Some(queued.id.clone())));
         }
         let Some(id) = &message.id else { return Ok(Met::New) };
-        if let Some(Queued { id, .. }) = session.queue.bringing(id) {
-            return Ok(Met::There(Some(id.clone())));
+        if let Some(turn) = session.waiting_in(id) {
+            return Ok(Met::There(Some(turn)));
         }
         let refuse = |code: Code, why: &str| Err(at.refuse(code, format_args!("has the id {id}, {why}")));
         match (tree.find(id), tree.known(id)) {
@@ -146,8 +146,8 @@ impl Case<'_> {
         if session.sees(original) {
             return Met::There(session.recorded_by(original));
         }
-        match session.queue.bringing(&session.tree.id(original)) {
-            Some(queued) => Met::There(Some(queued.id.clone())),
+        match session.waiting_in(&session.tree.id(original)) {
+            Some(turn) => Met::There(Some(turn)),
             None => Met::Elsewhere(original),
         }
     }

@@ -16,9 +16,12 @@ impl Case<'_> {
         if self.submit.on_busy == OnBusy::Refuse && !waits {
             return Err(self.busy(turn));
         }
+        if self.submit.on_busy == OnBusy::Steer {
+            return self.steer(turn, messages, answers);
+        }
         let recorded = self.write_results(answers);
         match self.submit.on_busy {
-            OnBusy::Queue | OnBusy::Merge => {
+            OnBusy::Queue | OnBusy::Merge | OnBusy::Steer => {
                 if !answers.is_empty() && answers.len() == session.tree.open_calls().len() {
                     self.writer.proceed(turn);
                 }
@@ -74,10 +77,11 @@ impl Case<'_> {
         Ok(Accepted { turn_id, reply, queued: true, position: Some(depth), recorded, ..self.plain() })
     }
 
-    fn must_have_room(&self, turns: usize, messages: usize) -> Result<(), Refusal> {
+    pub(super) fn must_have_room(&self, turns: usize, messages: usize) -> Result<(), Refusal> {
         let policy = self.context.policy;
         let waiting = self.writer.waiting();
-        let messages = messages + waiting.map(|queued| queued.messages.len()).sum::<usize>();
+        let arriving: usize = self.writer.arrivals().map(|arrival| arrival.messages.len()).sum();
+        let messages = messages + arriving + waiting.map(|queued| queued.messages.len()).sum::<usize>();
         let full = |what: &str, max: usize| {
             let text = format!("{max} {what} may wait in a session, and no more have room; send it again when the running turn has ended");
             Err(Refusal::new(Code::QueueFull, text).with("queue_depth", self.session.queue.len()))

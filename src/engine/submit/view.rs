@@ -4,12 +4,11 @@ use std::borrow::Cow;
 
 use super::results::calls_open;
 use super::{Case, reply_due_at};
-use crate::engine::queue::Queued;
-use crate::engine::reading::Ix;
+use crate::engine::reading::{EMPTY, Ix};
 use crate::engine::record::{Body, HeadMoved};
 use crate::engine::turn::Turn;
 use crate::engine::view::{News, Reconciled, View, reconcile, reconcile_without};
-use crate::ids::NodeId;
+use crate::ids::{NodeId, TurnId};
 use crate::protocol::{Accepted, CancelReason, Code, Message, OnBusy, Refusal, Role, ViewOptions};
 
 /// A view, and what it comes to.
@@ -63,8 +62,8 @@ impl Case<'_> {
         let session = self.session;
         let (tree, landing) = (&session.tree, sent.found.landing);
         let waits = session.is_waiting();
-        if let Some(queued) = self.last_waits(sent.view) {
-            return Ok(self.known(Some(queued.id.clone())));
+        if let Some(turn) = self.last_waits(sent.view) {
+            return Ok(self.known(Some(turn)));
         }
         if waits && self.is_where_it_waits(landing) {
             if self.submit.run == Some(true) {
@@ -84,13 +83,13 @@ impl Case<'_> {
     }
 
     /// The waiting turn that brings a view's last message: who sends that again asks for that turn.
-    fn last_waits(&self, view: &View) -> Option<&Queued> {
+    fn last_waits(&self, view: &View) -> Option<TurnId> {
         let told = |message: &&Message| match message.role {
             Role::User | Role::Assistant | Role::Tool => true,
             Role::System | Role::Developer | Role::Reasoning | Role::Activity => false,
         };
         let id = view.messages.iter().rfind(told)?.id.as_ref()?;
-        self.session.queue.bringing(id).filter(|_| self.session.tree.find(id).is_none())
+        self.session.waiting_in(id).filter(|_| self.session.tree.find(id).is_none())
     }
 
     fn at_running(&mut self, turn: &Turn, sent: &mut Sent<'_>) -> Result<Accepted, Refusal> {
@@ -98,7 +97,7 @@ impl Case<'_> {
         let tree = &session.tree;
         let is_at_head = tree.vertex(sent.found.landing) == tree.vertex(session.head);
         match (self.submit.on_busy, sent.said()) {
-            (OnBusy::Queue | OnBusy::Merge, said) => match said.filter(|_| self.is_on_path(sent.found.landing)) {
+            (OnBusy::Queue | OnBusy::Merge | OnBusy::Steer, said) => match said.filter(|_| self.is_on_path(sent.found.landing)) {
                 Some(said) => self.follow(&said, &[]),
                 None => Err(self.busy(turn)),
             },
@@ -106,7 +105,7 @@ impl Case<'_> {
                 self.leave_for(turn, None, sent)?;
                 self.land(sent)
             }
-            (OnBusy::Cancel, _) if session.queue.is_empty() => self.stop_and_land(turn, sent),
+            (OnBusy::Cancel, _) if self.nobody_waits() => self.stop_and_land(turn, sent),
             (OnBusy::Cancel, Some(said)) => self.follow(&said, &[]),
             // What isn't plainly said can't wait behind the others.
             (OnBusy::Refuse, _) | (OnBusy::Cancel, None) => Err(self.busy(turn)),
@@ -127,14 +126,13 @@ impl Case<'_> {
 
     /// A turn that waits for results gets them, or something else.
     fn at_waiting(&mut self, turn: &Turn, sent: &mut Sent<'_>) -> Result<Accepted, Refusal> {
-        let session = self.session;
         let answers = sent.answers();
         if answers.len() == sent.found.news.len() {
             return self.results(&answers);
         }
         let is_here = self.is_where_it_waits(sent.found.landing);
         match (self.submit.on_busy, sent.said()) {
-            (OnBusy::Queue | OnBusy::Merge, said) => match said.filter(|_| self.is_on_path(sent.found.landing)) {
+            (OnBusy::Queue | OnBusy::Merge | OnBusy::Steer, said) => match said.filter(|_| self.is_on_path(sent.found.landing)) {
                 Some(said) => self.follow(&said, &answers),
                 None => Err(self.busy(turn)),
             },
@@ -143,7 +141,7 @@ impl Case<'_> {
                 self.land(sent)
             }
             (OnBusy::Refuse | OnBusy::Cancel, Some(said)) => self.follow(&said, &answers),
-            (OnBusy::Refuse | OnBusy::Cancel, None) if session.queue.is_empty() => {
+            (OnBusy::Refuse | OnBusy::Cancel, None) if self.nobody_waits() => {
                 if answers.is_empty() {
                     self.writer.stop(turn, Some(CancelReason::Superseded), false);
                     return self.land(sent);
@@ -163,8 +161,9 @@ impl Case<'_> {
     /// new again.
     fn leave_for(&mut self, turn: &Turn, reason: Option<CancelReason>, sent: &mut Sent<'_>) -> Result<(), Refusal> {
         let session = self.session;
-        if !session.queue.is_empty() {
-            let waits = |id: &NodeId| session.queue.bringing(id).is_some();
+        if !self.nobody_waits() {
+            let steers = |id: &NodeId| session.arrivals.bringing(id).is_some_and(|arrival| !arrival.is_event());
+            let waits = |id: &NodeId| session.queue.bringing(id).is_some() || steers(id);
             sent.found = reconcile_without(&session.tree, session.head, sent.view, sent.options, waits)?;
         }
         self.writer.leave(turn, reason);
@@ -185,7 +184,7 @@ impl Case<'_> {
         // Only custom nodes lie between; a view that asks for nothing leaves none behind.
         let stays = is_silent && session.tree.vertex(found.landing) == session.tree.vertex(session.head);
         if !stays {
-            self.writer.parent = at;
+            self.writer.attach_to(at);
         }
         if !is_silent {
             self.create();
@@ -221,12 +220,11 @@ impl Case<'_> {
         Ok(matches!(role, Role::User | Role::Tool))
     }
 
+    /// Whether a view lands on what people read at the head; with a shorter history for the model that may be another branch.
     fn is_on_path(&self, landing: Option<Ix>) -> bool {
-        match (landing, self.session.head) {
-            (Some(landing), Some(head)) => self.session.tree.is_above(landing, head),
-            (None, head) => head.is_none(),
-            (Some(_), None) => false,
-        }
+        let tree = &self.session.tree;
+        let (at, head) = (tree.vertex(landing), tree.vertex(self.session.head));
+        if at == EMPTY { head == EMPTY } else { tree.readings().extends(head, at) }
     }
 
     /// Whether a view ends where the turn waits: at the head, or above nothing but results.

@@ -74,8 +74,9 @@ impl Writer<'_> {
         self.answered.contains(id) || result.is_some_and(|result| self.is_there(tree.node(result).original))
     }
 
-    /// No turn is there: those that wait begin, until one asks for a reply.
+    /// No turn is there: what waited to join it begins one, then those that wait, until one asks for a reply.
     pub(in crate::engine) fn go_on(&mut self) {
+        self.begin_released();
         while !self.is_busy
             && let Some(queued) = self.waiting().next()
         {
@@ -84,5 +85,6 @@ impl Writer<'_> {
             let Queued { id, agent_id, digest, client, .. } = queued.clone();
             self.begin(TurnStarted { turn_id: id, agent_id, digest, client }, queued.run.unwrap_or(asks));
         }
+        self.begin_for_arrival();
     }
 }
