@@ -62,6 +62,7 @@ fn forked(source: &mut Talk, at: Option<&NodeId>) -> Talk {
         assert_eq!(named.as_ref(), Some(shown_there), "so does the one under which it was shown");
     }
     if end == of.head {
+        assert_eq!(of.tree.epoch(of.head), there.tree.epoch(there.head), "epochs are counted on");
         let texts = |session| {
             engine::prompt(session).unwrap().iter().map(|message| Message { id: None, ..Message::clone(message) }).collect::<Vec<_>>()
         };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use headwater::engine;
 use headwater::engine::record::Body;
 use headwater::ids::NodeId;
-use headwater::protocol::{Accepted, Code, Message, NodeKind, PartialView, Role, SameIdEdit, ViewOptions};
+use headwater::protocol::{Accepted, Code, Message, NodeKind, OnBusy, PartialView, Role, SameIdEdit, ViewOptions};
 
 use crate::talk::{Asked, Talk, listed};
 
@@ -41,6 +41,19 @@ pub struct World {
     pub taken: usize,
     /// Whether it tells what happens.
     pub aloud: bool,
+    /// What becomes of a submit while a turn is there.
+    pub on_busy: OnBusy,
+    /// The twin's ids, when it makes others.
+    pub others: Option<Others>,
+}
+
+/// What the session calls otherwise than its twin.
+#[derive(Default)]
+pub struct Others {
+    there: HashMap<NodeId, NodeId>,
+    here: HashMap<NodeId, NodeId>,
+    /// So many nodes that readers see are known in both.
+    known: usize,
 }
 
 impl World {
@@ -56,7 +69,19 @@ impl World {
         };
         let tabs = (0..3).map(tab).collect();
         let (talk, twin) = (Talk::default(), Talk::default());
-        Self { talk, twin, tabs, acting: 0, abandoned: Vec::new(), made: 0, numbers: [0; 6], taken: 0, aloud: false }
+        Self {
+            talk,
+            twin,
+            tabs,
+            acting: 0,
+            abandoned: Vec::new(),
+            made: 0,
+            numbers: [0; 6],
+            taken: 0,
+            aloud: false,
+            on_busy: OnBusy::Refuse,
+            others: None,
+        }
     }
 
     /// The next number below `below`.
@@ -83,42 +108,56 @@ impl World {
     /// Submits a list to both: the same answer, and a refusal writes nothing. Whether it was taken.
     pub fn submit(&mut self, tab: usize, list: &[Held], run: Option<bool>) -> bool {
         let (messages, list, whole) = self.quirky(list);
-        let asked = Asked { options: self.tabs[tab].options, run, ..Asked::view(messages).with_tools(&["pick"]) };
+        let (options, on_busy) = (self.tabs[tab].options, self.on_busy);
+        let asked = Asked { options, run, on_busy, ..Asked::view(messages).with_tools(&["pick"]) };
         let written = (self.talk.session.turn.is_some() && self.chance(2)).then(|| Message::text(Role::Assistant, "half"));
-        let reply = self.talk.reply_id();
+        let written = written.filter(|_| self.shows_a_reply());
+        let reply = self.shown_reply();
         let before = (self.talk.session.seq, self.twin.session.seq);
         (self.talk.written, self.twin.written) = (written.clone(), written.clone());
         if self.aloud {
             eprintln!("tab {tab} sends [{}]", brief(&asked.messages));
         }
-        let (came, twin) = (self.talk.submit(&asked), self.twin.submit(&asked));
+        let for_twin = self.for_twin(&asked);
+        let (came, twin) = (self.talk.submit(&asked), self.twin.submit(&for_twin));
         let ((records, accepted), (_, other)) = match (came, twin) {
             (Err(refusal), Err(other)) => {
                 assert_eq!((refusal.code, &refusal.details.get("index")), (other.code, &other.details.get("index")));
                 assert_eq!((self.talk.session.seq, self.twin.session.seq), before, "a refusal writes nothing");
-                assert!(matches!(refusal.code, Code::TurnAlreadyActive), "{refusal}");
+                assert!(on_busy != OnBusy::Refuse || matches!(refusal.code, Code::TurnAlreadyActive), "{refusal}");
                 return false;
             }
             (Ok(came), Ok(twin)) => (came, twin),
             (came, twin) => panic!("{came:?} and {twin:?}"),
         };
-        let told = |accepted: &Accepted| Accepted { head_id: None, ..accepted.clone() };
-        assert_eq!(told(&accepted), told(&other), "the same answer");
+        self.learn();
+        if let Some(others) = &mut self.others {
+            // Of what waits, ids are known before there are nodes.
+            for (one, other) in accepted.recorded.iter().zip(&other.recorded) {
+                others.there.insert(one.clone(), other.clone());
+                others.here.insert(other.clone(), one.clone());
+            }
+        }
+        assert_eq!(self.told(&accepted, NodeId::clone), self.told(&other, |id| self.here(id)), "the same answer");
         if records.iter().any(|record| matches!(record.body, Body::TurnCancelled(_))) {
             self.left(reply, written.as_ref());
         }
         self.acting = tab;
         self.abandoned.clear();
         self.tabs[tab].list = list;
+        if accepted.queued {
+            self.tabs[tab].exact = false;
+            return true;
+        }
         let nameless = self.tabs[tab].list.iter().any(|held| held.message.id.is_none());
         if nameless || accepted.resync {
             self.adopt(tab);
         } else if whole && self.tabs[tab].exact && self.tabs[tab].list.iter().any(|held| held.real.is_some()) {
             let real: Vec<NodeId> = self.tabs[tab].list.iter().filter_map(|held| held.real.clone()).collect();
-            let mut reads = messages_of(&self.twin);
+            let mut reads: Vec<NodeId> = messages_of(&self.twin).iter().map(|id| self.here(id)).collect();
             if self.twin.session.is_waiting() && reads.starts_with(&real) {
                 // Results that the tab doesn't hold are there all the same.
-                let tree = &self.twin.session.tree;
+                let tree = &self.talk.session.tree;
                 let more = reads.split_off(real.len());
                 assert!(more.iter().all(|id| tree.find(id).is_some_and(|ix| tree.node(ix).role == Role::Tool)), "{more:?}");
             }
@@ -185,11 +224,73 @@ impl World {
 
     pub fn user(&mut self) -> Held {
         let id = self.fresh("u");
-        let message = Message::text(Role::User, format!("says {id}"));
+        let text = self.long(&format!("says {id}"));
+        let message = Message::text(Role::User, text);
         if self.chance(8) {
             return Held { message, real: None };
         }
         Held { message: message.with_id(id.as_str().into()), real: Some(id.as_str().into()) }
+    }
+
+    /// Whether people see the running call's reply.
+    pub fn shows_a_reply(&self) -> bool {
+        self.talk.session.turn.as_ref().and_then(|turn| turn.call.as_ref()).is_some_and(|call| !call.hidden)
+    }
+
+    /// The id of the running reply, when people see it.
+    pub fn shown_reply(&self) -> Option<NodeId> {
+        self.talk.reply_id().filter(|_| self.shows_a_reply())
+    }
+
+    /// A node's id as the twin has it.
+    pub fn there(&self, id: &NodeId) -> NodeId {
+        let Some(others) = &self.others else { return id.clone() };
+        let (stem, thought) = id.as_str().split_once(":reasoning").map_or((id.as_str(), None), |(stem, rest)| (stem, Some(rest)));
+        let there = others.there.get(stem).map_or(stem, NodeId::as_str);
+        thought.map_or_else(|| there.into(), |rest| format!("{there}:reasoning{rest}").as_str().into())
+    }
+
+    /// One of the twin's ids as the session has it.
+    pub fn here(&self, id: &NodeId) -> NodeId {
+        self.others.as_ref().and_then(|others| others.here.get(id)).unwrap_or(id).clone()
+    }
+
+    /// A submit as the twin gets it.
+    pub fn for_twin(&self, asked: &Asked) -> Asked {
+        let there = |message: &Message| Message { id: message.id.as_ref().map(|id| self.there(id)), ..message.clone() };
+        Asked { messages: asked.messages.iter().map(there).collect(), ..asked.clone() }
+    }
+
+    /// An answer in words that both have.
+    fn told(&self, accepted: &Accepted, here: impl Fn(&NodeId) -> NodeId) -> Accepted {
+        let all = |ids: &[NodeId]| ids.iter().map(&here).collect();
+        let (recorded, implied, ignored_edits) = (all(&accepted.recorded), all(&accepted.implied), all(&accepted.ignored_edits));
+        let turn_id = if self.others.is_some() { "".into() } else { accepted.turn_id.clone() };
+        Accepted { head_id: None, turn_id, recorded, implied, ignored_edits, ..accepted.clone() }
+    }
+
+    /// Learns how the twin calls what both have.
+    pub fn learn(&mut self) {
+        let Some(others) = &mut self.others else { return };
+        let ids = |talk: &Talk| {
+            let tree = &talk.session.tree;
+            let all = 0..u32::try_from(tree.len()).unwrap();
+            all.filter(|&ix| tree.node(ix).shown).map(|ix| tree.id(ix)).collect::<Vec<_>>()
+        };
+        let (here, there) = (ids(&self.talk), ids(&self.twin));
+        assert_eq!(here.len(), there.len(), "readers find the same tree: {here:?}, {there:?}");
+        let replies = self.talk.reply_id().zip(self.twin.reply_id());
+        for (one, other) in here.iter().cloned().zip(there).skip(others.known).chain(replies) {
+            others.there.insert(one.clone(), other.clone());
+            others.here.insert(other, one);
+        }
+        others.known = here.len();
+    }
+
+    /// A text that takes some room.
+    pub fn long(&mut self, text: &str) -> String {
+        let some = if self.others.is_some() { [0, 0, 1, 5, 20, 80][self.number(6)] } else { 0 };
+        text.to_owned() + &" and so on".repeat(some)
     }
 
     // What front ends do.
@@ -265,12 +366,12 @@ impl World {
     /// The tab shows another branch, as the tree endpoint lists it, and perhaps goes on there.
     pub fn switch(&mut self) {
         let tab = self.number(3);
-        let (_, nodes) = listed(&self.twin.session);
+        let (_, nodes) = listed(&self.talk.session);
         if nodes.is_empty() {
             return;
         }
         let to = nodes[self.number(nodes.len())].id.clone();
-        let tree = &self.twin.session.tree;
+        let tree = &self.talk.session.tree;
         let up = tree.reader_up(tree.find(&to)).filter(|&ix| tree.node(ix).kind == NodeKind::Message);
         let said: HashMap<&NodeId, &Message> = nodes.iter().map(|node| (&node.id, &*node.message)).collect();
         let held = |ix: u32| {
@@ -306,7 +407,7 @@ impl World {
     /// While a turn runs: its view again is refused, also with the reply so far.
     pub fn resend(&mut self) {
         let mut list = self.tabs[self.acting].list.clone();
-        if let Some(reply) = self.talk.reply_id().filter(|_| self.chance(2)) {
+        if let Some(reply) = self.shown_reply().filter(|_| self.chance(2)) {
             list.push(Held { message: Message::text(Role::Assistant, "ha").with_id(reply), real: None });
         }
         assert!(!self.submit(self.acting, &list, None), "the running turn's view is a resend");

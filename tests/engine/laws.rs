@@ -122,7 +122,7 @@ impl World {
     }
 
     /// Submitting again what the front end holds, in whatever form, writes nothing and moves nothing.
-    fn what_is_held_is_known(&mut self) {
+    pub fn what_is_held_is_known(&mut self) {
         let tab = self.tabs[self.acting].clone();
         for plain in [true, false] {
             let messages: Vec<Message> =

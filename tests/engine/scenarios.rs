@@ -1,9 +1,11 @@
 //! Runs `tests/scenarios/*.txt`: conversations as files. A line `> …` is a step; what it gives stands below it. The runner does the
 //! steps and compares the whole file with what came out. `HEADWATER_BLESS=1` writes what came out: read it before you keep it.
 //!
-//! Submits: `view FLAG… MESSAGE…` · `message FLAG… MESSAGE` · `append FLAG… MESSAGE…` · `result FLAG… MESSAGE`, with the flags `+append
-//! +fork +run +norun +queue +merge +cancel +turn:ID +agent:ID +tools:NAME,… +state:TEXT`. What else happens: `reply NAME` (names the running
-//! call's reply) · `finish NAME TEXT [CALL:TOOL[:ARGUMENTS]…]` · `fail KIND [retry-after ms]` · `wake` · `written TEXT` (what readers saw of the
+//! Submits: `view FLAG… MESSAGE…` · `message FLAG… MESSAGE` · `append FLAG… MESSAGE…` · `result FLAG… MESSAGE` · `event FLAG… MESSAGE`, with the flags `+append
+//! +fork +run +norun +queue +merge +steer +cancel +show +turn:ID +agent:ID +tools:NAME,… +state:TEXT`. What else happens: `reply NAME` (names the running
+//! call's reply) · `finish NAME TEXT [CALL:TOOL[:ARGUMENTS]…]` · `agent ID SYSTEM CONTEXT-JSON` (its context) · `reports TOKENS` (what the
+//! next reply's model says that it read) · `idle SECS` · `room` (makes room for a held call) · `summary TEXT` (what the hidden call says) · `job` (begins a summary in the background) · `job-summary TEXT [ATTEMPT]` · `job-fail KIND
+//! [ATTEMPT]` · `job-wake` · `fail KIND [retry-after ms]` · `wake` · `written TEXT` (what readers saw of the
 //! running reply) · `cancel [TURN]` · `recover` · `head NODE|-|stay|to:LABEL [as:LABEL]` · `update [title:TEXT] [untitled] [archived]
 //! [unarchived]` · `fork [NODE]` (goes on in the fork; `source` goes back) · `custom ID` · `compact ID keep=N [reset] [pinned]` · `node JSON` (a
 //! `message.new` under the head, by hand) · `log JSON`. What is looked at: `reconcile MESSAGE…` (what a view comes to; nothing is written) ·
@@ -111,6 +113,7 @@ impl Play {
             "message" => return self.submit(Kind::Message, &rest),
             "append" => return self.submit(Kind::Append, &rest),
             "result" => return self.submit(Kind::Result, &rest),
+            "event" => return self.submit(Kind::Event, &rest),
             "head" => return self.head(&rest),
             "update" => return self.update(&rest),
             "fork" => return self.fork(rest.first().copied()),
@@ -123,7 +126,28 @@ impl Play {
                 return self.call_it(rest[0], id, Role::Assistant);
             }
             "finish" => self.finish(&rest),
+            "agent" => {
+                let options = serde_json::from_str(rest[2]).unwrap();
+                return self.talk.configure(rest[0], Some(rest[1]), &options);
+            }
+            "reports" => {
+                self.talk.reports = Some(rest[0].parse().unwrap());
+                return;
+            }
+            "idle" => {
+                self.talk.now += rest[0].parse::<u64>().unwrap() * 1000;
+                return;
+            }
+            "room" => self.talk.make_room(),
+            "summary" => {
+                let (_, records) = self.talk.finish(rest.first().unwrap_or(&""), Vec::new());
+                records
+            }
             "fail" => self.talk.fail(kind(rest[0]), rest.get(1).map(|ms| ms.parse().unwrap())),
+            "job" => self.talk.begin_job(),
+            "job-summary" => self.talk.job_says(rest[0], rest.get(1).map(|attempt| attempt.parse().unwrap())),
+            "job-fail" => self.talk.job_fails(kind(rest[0]), rest.get(1).map(|attempt| attempt.parse().unwrap())),
+            "job-wake" => self.talk.job_wakes(),
             "wake" => self.talk.wake(),
             "written" => {
                 self.talk.written = Some(Message::text(Role::Assistant, rest[0]));
@@ -164,6 +188,7 @@ impl Play {
         says.extend(flags.iter().filter(|(set, _)| *set).map(|(_, says)| (*says).to_owned()));
         assert_eq!(accepted.queued, accepted.position.is_some(), "what waits has a place");
         says.extend(accepted.position.map(|position| format!("queued at {position}")));
+        says.extend(accepted.arrival.then(|| "an arrival".to_owned()));
         if !accepted.waiting.is_empty() {
             let calls: Vec<&str> = accepted.waiting.iter().map(headwater::ids::ToolCallId::as_str).collect();
             says.push(format!("waits for {}", calls.join(" ")));
@@ -191,6 +216,8 @@ impl Play {
                 ("+queue", _) => asked.on_busy = OnBusy::Queue,
                 ("+merge", _) => asked.on_busy = OnBusy::Merge,
                 ("+cancel", _) => asked.on_busy = OnBusy::Cancel,
+                ("+steer", _) => asked.on_busy = OnBusy::Steer,
+                ("+show", _) => asked.show = true,
                 ("+turn", id) => asked.turn_id = Some(id.into()),
                 ("+agent", id) => asked.agent = id.into(),
                 ("+tools", names) => asked = asked.with_tools(&names.split(',').collect::<Vec<_>>()),
@@ -338,7 +365,7 @@ impl Play {
                     let calls: Vec<String> = message.tool_calls.iter().map(|call| format!(" [{}]", call.id)).collect();
                     let error =
                         message.error.as_ref().map(|error| format!(" [{error}]")).filter(|_| message.content.is_none()).unwrap_or_default();
-                    text + &format!("{:?}{call}: {}{}{error}\n", message.role, message.joined_text(), calls.concat())
+                    text + &format!("{:?}{call}: {}{}{error}\n", message.role, message.joined_text().replace('\n', "\\n"), calls.concat())
                 })
             }
             "session" => {
@@ -364,10 +391,22 @@ impl Play {
         let wants = match self.talk.call() {
             None => String::new(),
             Some(Effect::Call { attempt, .. }) => format!(" → call, attempt {attempt}"),
+            Some(Effect::Room { .. }) => " → make room".to_owned(),
             Some(Effect::Wake { at, attempt, .. }) => format!(" → wait {} ms after attempt {attempt}", at - self.talk.now),
+            Some(Effect::Job { .. }) => unreachable!("a job isn't the turn's"),
         };
-        let text = self.short(&format!("wrote {}{wants}", told.join(" · ")));
+        let job: Vec<String> = self.talk.job_wants().iter().map(|effect| self.job(effect)).collect();
+        let job = if job.is_empty() { String::new() } else { format!(" ⇉ {}", job.join(", ")) };
+        let text = self.short(&format!("wrote {}{wants}{job}", told.join(" · ")));
         self.line(&text);
+    }
+
+    fn job(&self, effect: &Effect) -> String {
+        match effect {
+            Effect::Job { attempt, .. } => format!("job, attempt {attempt}"),
+            Effect::Wake { at, .. } => format!("wait {} ms", at - self.talk.now),
+            Effect::Call { .. } | Effect::Room { .. } => unreachable!("that is the turn's"),
+        }
     }
 
     fn call_it(&mut self, short: &str, id: NodeId, role: Role) {
@@ -429,6 +468,7 @@ fn kind(word: &str) -> CallErrorKind {
     match word {
         "cut" => CallErrorKind::Cut,
         "limited" => CallErrorKind::RateLimited,
+        "long" => CallErrorKind::TooLong,
         "refused" => CallErrorKind::Refused,
         "nonsense" => CallErrorKind::Nonsense,
         _ => panic!("unknown failure {word}"),

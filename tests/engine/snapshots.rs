@@ -245,7 +245,7 @@ fn a_snapshot_that_lies_otherwise_has_another_version() {
 proptest! {
     #[test]
     fn any_bytes_are_no_snapshot(bytes in prop::collection::vec(any::<u8>(), 0..200), mark in any::<bool>()) {
-        let bytes: Vec<u8> = if mark { [b"hw.fold\n\x02\0\0\0", &bytes[..]].concat() } else { bytes };
+        let bytes: Vec<u8> = if mark { [b"hw.fold\n\x03\0\0\0", &bytes[..]].concat() } else { bytes };
         let head = Sheet { number: HEAD_SHEET, bytes: bytes.into() };
         prop_assert!(snapshot::restore(vec![head]).is_err());
     }

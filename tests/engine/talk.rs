@@ -1,12 +1,15 @@
 //! A driver for tests: a session with its log, a counter for a clock, short names for the ids that the engine makes. After each
 //! step the invariants are checked.
 
+use std::sync::Arc;
+
+use headwater::engine::context::{self, Agent, Agents, ContextOptions};
 use headwater::engine::record::{Body, Record};
 use headwater::engine::{self, Context, Effect, Finished, Ix, MessageNew, Policy, Session, Submit};
 use headwater::ids::{AgentId, Millis, NodeId, SessionId, Stamp, TurnId};
 use headwater::protocol::{
     Accepted, CallError, CallErrorKind, Client, Finish, HeadAnswer, HeadMove, Input, InputBody, Message, NodeKind, OnBusy, Refusal, Role,
-    SessionUpdate, Tool, ToolCall, TreeNode, TreeQuery, TreeView, ViewOptions,
+    SessionUpdate, Tool, ToolCall, TreeNode, TreeQuery, TreeView, Usage, ViewOptions,
 };
 
 use crate::snapshots::{self, Kept};
@@ -19,6 +22,7 @@ pub enum Kind {
     Message,
     Append,
     Result,
+    Event,
 }
 
 /// A submit in the making.
@@ -32,6 +36,8 @@ pub struct Asked {
     pub run: Option<bool>,
     pub on_busy: OnBusy,
     pub client: Client,
+    /// Of an event: whether readers see it.
+    pub show: bool,
 }
 
 impl Default for Asked {
@@ -45,6 +51,7 @@ impl Default for Asked {
             run: None,
             on_busy: OnBusy::Refuse,
             client: Client::default(),
+            show: false,
         }
     }
 }
@@ -62,13 +69,14 @@ impl Asked {
     }
 
     pub fn input(self) -> Input {
-        let Self { kind, agent, messages, options, turn_id, run, on_busy, client } = self;
+        let Self { kind, agent, messages, options, turn_id, run, on_busy, client, show } = self;
         let one = |messages: Vec<Message>| messages.into_iter().next().expect("one message");
         let body = match kind {
             Kind::View => InputBody::Messages { messages, options },
             Kind::Message => InputBody::Message { message: one(messages) },
             Kind::Append => InputBody::Append { messages },
             Kind::Result => InputBody::Result { message: one(messages) },
+            Kind::Event => InputBody::Event { message: one(messages), show },
         };
         Input { agent_id: agent, turn_id, run, client, on_busy, body }
     }
@@ -83,6 +91,10 @@ pub struct Talk {
     stamps: u128,
     /// What readers have seen of the running reply.
     pub written: Option<Message>,
+    /// How many tokens the model of the next reply says that it read.
+    pub reports: Option<u64>,
+    /// What is configured of the agents.
+    pub agents: Arc<Agents>,
     /// Every node as it was first recorded.
     seen: Vec<(NodeId, Option<NodeId>)>,
     /// What was last saved of the fold.
@@ -93,6 +105,7 @@ pub const ATTEMPTS: u32 = 3;
 pub const CALLS_MAX: u32 = 4;
 pub const QUEUE_TURNS_MAX: usize = 4;
 pub const QUEUE_MESSAGES_MAX: usize = 8;
+pub const ARRIVALS_BYTES_MAX: usize = 20_000;
 
 impl Talk {
     pub fn context(&mut self) -> Context {
@@ -106,7 +119,9 @@ impl Talk {
                 calls_per_turn_max: CALLS_MAX,
                 queue_turns_max: QUEUE_TURNS_MAX,
                 queue_messages_max: QUEUE_MESSAGES_MAX,
+                arrivals_bytes_max: ARRIVALS_BYTES_MAX,
             },
+            agents: self.agents.clone(),
         }
     }
 
@@ -144,6 +159,7 @@ impl Talk {
         assert!(again.turns.iter().eq(self.session.turns.iter()), "the same turns");
         assert_eq!(again.turn.as_ref().map(|turn| format!("{turn:?}")), self.session.turn.as_ref().map(|turn| format!("{turn:?}")));
         assert_eq!(again.tree.open_calls(), self.session.tree.open_calls());
+        assert_eq!(again.arrivals, self.session.arrivals);
         assert_eq!(tree_of(&again), tree_of(&self.session));
     }
 
@@ -169,7 +185,8 @@ impl Talk {
 
     /// The call that the session wants made now.
     pub fn call(&self) -> Option<Effect> {
-        engine::wanted(&self.session).into_iter().next()
+        let is_job = |effect: &Effect| self.job_wants().contains(effect);
+        engine::wanted(&self.session).into_iter().find(|effect| !is_job(effect))
     }
 
     /// The id that the running call's reply has.
@@ -177,7 +194,8 @@ impl Talk {
         Some(self.session.turn.as_ref()?.call.as_ref()?.reply_id.clone())
     }
 
-    fn ended(&mut self, outcome: Result<Finished, CallError>) -> Vec<Record> {
+    /// The running attempt ends like this.
+    pub fn ended(&mut self, outcome: Result<Finished, CallError>) -> Vec<Record> {
         let Some(Effect::Call { id, attempt }) = self.call() else { panic!("no call is wanted") };
         let context = self.context();
         let records = engine::call_finished(&self.session, &id, attempt, outcome, &context);
@@ -190,11 +208,25 @@ impl Talk {
         let id = self.reply_id().expect("a call runs");
         let finish = if calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
         let message = Message { tool_calls: calls, ..Message::text(Role::Assistant, text) };
-        (id, self.ended(Ok(Finished { message, finish, usage: None })))
+        let usage = self.reports.take().map(|tokens| Usage { input_tokens: Some(tokens), ..Usage::default() });
+        (id, self.ended(Ok(Finished { message, finish, usage })))
     }
 
     pub fn fail(&mut self, kind: CallErrorKind, retry_after_ms: Option<u64>) -> Vec<Record> {
         self.ended(Err(CallError { retry_after_ms, ..CallError::new(kind, "the model failed") }))
+    }
+
+    /// Configures an agent.
+    pub fn configure(&mut self, agent: &str, system: Option<&str>, options: &ContextOptions) {
+        Arc::make_mut(&mut self.agents).insert(agent.into(), Agent::new(system, options));
+    }
+
+    /// Does what a held call waits for.
+    pub fn make_room(&mut self) -> Vec<Record> {
+        let context = self.context();
+        let records = context::make_room(&self.session, &context);
+        self.take(&records);
+        records
     }
 
     /// Waits until the next attempt is due.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use headwater::engine::record::Body;
+use headwater::engine::record::{Body, Reads, Summary};
 use headwater::engine::{self, Session};
 use headwater::ids::{NodeId, SERVER_PREFIX, SessionId, TurnId};
 use headwater::protocol::{Content, Message, NodeKind, Refusal, Role, ToolCall};
@@ -56,7 +56,13 @@ pub fn told(body: &Body) -> String {
         Body::SessionCreated(_) => "session.created".to_owned(),
         Body::MessageNew(new) => {
             let parent = new.parent.as_ref().map_or("-", NodeId::as_str);
-            let flags = [(new.partial, " partial"), (new.aside, " aside"), (new.hidden, " hidden"), (new.sealed, " sealed")];
+            let flags = [
+                (new.is_event, " event"),
+                (new.partial, " partial"),
+                (new.aside, " aside"),
+                (new.hidden, " hidden"),
+                (new.sealed, " sealed"),
+            ];
             let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, text)| *text).collect();
             let known_as = if new.known_as.is_empty() { String::new() } else { format!(" known as {}", join(&new.known_as)) };
             let edit_of = new.edit_of.as_ref().map_or(String::new(), |id| format!(" edit of {id}"));
@@ -96,12 +102,51 @@ pub fn told(body: &Body) -> String {
             format!("turn.cancelled{}{reason}{lost}", named(&cancelled.turn_id))
         }
         Body::TurnRecovered(_) => "turn.recovered".to_owned(),
-        Body::CallStarted(_) => "llm.call.started".to_owned(),
-        Body::CallCompleted(_) => "llm.call.completed".to_owned(),
-        Body::CallFailed(failed) => format!("llm.call.failed {}", failed.error.kind.code()),
+        Body::CallStarted(started) => {
+            let summary = match &started.reads {
+                Reads::Path => String::new(),
+                Reads::Summary(Summary { to, halved, .. }) => format!(" summary to {to}, halved {halved}"),
+            };
+            let arrivals = if started.arrivals > 0 { format!(" with {}", started.arrivals) } else { String::new() };
+            format!("llm.call.started{}{summary}{arrivals}", hidden(started.hidden))
+        }
+        Body::CallCompleted(completed) => format!("llm.call.completed{}", hidden(completed.hidden)),
+        Body::CallFailed(failed) => format!("llm.call.failed{} {}", hidden(failed.hidden), failed.error.kind.code()),
+        Body::ContextLimited(limited) => {
+            let strategy = limited.strategy.as_ref().map_or(String::new(), |strategy| format!(" {} {}", strategy.name, strategy.index));
+            format!("context.limited {:?}{strategy} at {}", limited.reason, limited.tokens)
+        }
+        Body::ContextReplaced(replaced) => {
+            let no_gain = if replaced.no_gain { " no gain" } else { "" };
+            let background = if replaced.background { " background" } else { "" };
+            format!("context.replaced {} {} at {}{no_gain}{background}", replaced.epoch, replaced.node_id, replaced.tokens)
+        }
+        Body::ContextKept(kept) => format!("context.kept {:?}", kept.reason),
+        Body::JobStarted(started) => {
+            let Summary { to, halved, .. } = &started.summary;
+            let lost = if started.lost > 0 { format!(", lost {}", started.lost) } else { String::new() };
+            format!("job.started {} summary to {to}, halved {halved}{lost}", started.attempt)
+        }
+        Body::JobFinished(finished) => format!("job.finished {}", finished.attempt),
+        Body::JobFailed(failed) => format!("job.failed {} {}", failed.attempt, failed.error.kind.code()),
+        Body::JobDropped(dropped) => format!("job.dropped {:?}", dropped.reason),
+        Body::ArrivalQueued(queued) => {
+            let ids: Vec<NodeId> = queued.messages.iter().filter_map(|message| message.id.clone()).collect();
+            let joins = queued.joins.as_ref().map_or(" event".to_owned(), |joins| format!(" joins{}", named(joins)));
+            format!("arrival.queued{}{joins} [{}]", named(&queued.turn_id), join(&ids))
+        }
+        Body::ArrivalConsumed(consumed) => {
+            let ids: Vec<&str> = consumed.turn_ids.iter().map(TurnId::as_str).collect();
+            let into = consumed.into.as_ref().map_or(String::new(), |into| format!(" into {into}"));
+            format!("arrival.consumed [{}]{into}", ids.join(" "))
+        }
         Body::CallVoided(_) => "call.voided".to_owned(),
         Body::Unknown(unknown) => format!("unknown {}", unknown.kind),
     }
+}
+
+fn hidden(hidden: bool) -> &'static str {
+    if hidden { " hidden" } else { "" }
 }
 
 /// A turn's id, when a client gave it.
@@ -132,6 +177,11 @@ pub fn page(session: &Session) -> String {
     for queued in page.queue {
         let ids: Vec<NodeId> = queued.messages.iter().filter_map(|message| message.id.clone()).collect();
         let _ = write!(out, "\n{}. turn {} of {} [{}]", queued.position, queued.turn_id, queued.agent_id, join(&ids));
+    }
+    for arriving in page.arrivals {
+        let ids: Vec<NodeId> = arriving.messages.iter().filter_map(|message| message.id.clone()).collect();
+        let joins = arriving.joins.map_or("an event".to_owned(), |joins| format!("joins {joins}"));
+        let _ = write!(out, "\narrival {} {joins} [{}]", arriving.turn_id, join(&ids));
     }
     for call in page.open_calls {
         let _ = write!(out, "\ncall {} of {}", call.id, call.name);

@@ -24,6 +24,7 @@ impl World {
         // Of a tool of the front end's, or of one that nobody has.
         let tools: Vec<&str> = calls.iter().map(|_| ["pick", "nothing"][self.number(2)]).collect();
         let text = self.fresh("answer ");
+        let text = self.long(&text);
         let make = || calls.iter().zip(&tools).map(|(id, tool)| ToolCall::new(id.as_str().into(), *tool, "{}")).collect::<Vec<_>>();
         let (reply, records) = self.talk.finish(&text, make());
         self.twin.finish(&text, make());
@@ -64,11 +65,12 @@ impl World {
     }
 
     pub fn cancel(&mut self) {
-        let seen = self.chance(2) && !self.call_waits();
+        let seen = self.chance(2) && !self.call_waits() && self.shows_a_reply();
         let written = seen.then(|| Message::text(Role::Assistant, "half of it"));
-        let reply = self.talk.reply_id();
+        let reply = self.shown_reply();
         (self.talk.written, self.twin.written) = (written.clone(), written.clone());
         self.both(|talk| talk.cancel(None));
+        self.learn();
         if let (Some(message), Some(reply)) = (written, reply) {
             let acting = self.acting;
             self.tabs[acting].list.push(Held { message: message.with_id(reply.clone()), real: Some(reply) });
@@ -127,7 +129,8 @@ impl World {
         let mut results: Vec<Message> = Vec::new();
         for call in &answered {
             let id = if self.chance(2) { format!("{call}:tool") } else { self.fresh("result") };
-            results.push(Message { tool_call_id: Some(call.clone()), ..Message::text(Role::Tool, "done") }.with_id(id.as_str().into()));
+            let text = self.long("done");
+            results.push(Message { tool_call_id: Some(call.clone()), ..Message::text(Role::Tool, text) }.with_id(id.as_str().into()));
         }
         if let Some(again) = results.first().filter(|_| self.chance(4)).cloned() {
             let id = self.fresh("again");
@@ -136,9 +139,10 @@ impl World {
         let list = if alone { Vec::new() } else { self.quirky(&self.tabs[self.acting].list.clone()).0 };
         let asked = Asked { options: self.tabs[self.acting].options, ..Asked::view([list, results].concat()) };
         let mut recorded = Vec::new();
-        for talk in [&mut self.talk, &mut self.twin] {
+        let for_twin = self.for_twin(&asked);
+        for (talk, asked) in [(&mut self.twin, &for_twin), (&mut self.talk, &asked)] {
             let head = talk.session.head;
-            let (_, accepted) = talk.submit(&asked).unwrap();
+            let (_, accepted) = talk.submit(asked).unwrap();
             assert_eq!(accepted.recorded.len(), answered.len(), "each open call is answered once");
             assert_eq!(accepted.waiting.len(), open.len() - answered.len(), "the turn waits for the others");
             assert_eq!(accepted.reply, accepted.waiting.is_empty(), "with the last the turn goes on");

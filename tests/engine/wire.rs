@@ -37,7 +37,7 @@ fn every_type_is_written_as_it_was_read() {
 }
 
 /// Every type that this version writes.
-const TYPES: [&str; 17] = [
+const TYPES: [&str; 19] = [
     "session.created",
     "session.forked",
     "session.updated",
@@ -55,6 +55,8 @@ const TYPES: [&str; 17] = [
     "llm.call.completed",
     "llm.call.failed",
     "call.voided",
+    "arrival.queued",
+    "arrival.consumed",
 ];
 
 #[test]
@@ -98,6 +100,8 @@ fn records_that_do_not_fit_are_an_error_and_change_nothing() {
         "turn.recovered",
         "llm.call.started",
         "llm.call.completed",
+        "arrival.queued",
+        "arrival.consumed",
     ] {
         let text = std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap();
         session.evolve(Record::decode(text.as_bytes()).unwrap()).unwrap_err();

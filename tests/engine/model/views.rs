@@ -126,8 +126,8 @@ impl Reference {
         let said = found.said().filter(|_| self.tree.is_above(found.landing, self.tree.head) || ask.on_busy == OnBusy::Cancel);
         let is_at_head = self.tree.reads(found.landing) == self.tree.reads(self.tree.head);
         match (ask.on_busy, said) {
-            (OnBusy::Queue | OnBusy::Merge, Some(said)) => self.follow(ask, &said, &[]),
-            (OnBusy::Refuse | OnBusy::Queue | OnBusy::Merge, _) => self.busy(),
+            (OnBusy::Queue | OnBusy::Merge | OnBusy::Steer, Some(said)) => self.follow(ask, &said, &[]),
+            (OnBusy::Refuse | OnBusy::Queue | OnBusy::Merge | OnBusy::Steer, _) => self.busy(),
             (OnBusy::Cancel, _) if !is_at_head => self.go_elsewhere(ask, view),
             (OnBusy::Cancel, Some(said)) if !self.queue.is_empty() => self.follow(ask, &said, &[]),
             (OnBusy::Cancel, _) if !self.queue.is_empty() => self.busy(),
@@ -154,7 +154,7 @@ impl Reference {
             return self.results(ask, &answers);
         }
         let is_here = self.tree.only_results_below(&self.tree.reads(found.landing));
-        let queues = matches!(ask.on_busy, OnBusy::Queue | OnBusy::Merge);
+        let queues = matches!(ask.on_busy, OnBusy::Queue | OnBusy::Merge | OnBusy::Steer);
         match found.said() {
             Some(said) if queues && self.tree.is_above(found.landing, self.tree.head) => self.follow(ask, &said, &answers),
             _ if queues => self.busy(),

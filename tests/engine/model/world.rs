@@ -259,6 +259,7 @@ fn asked(ask: &Ask) -> Asked {
         run: ask.run,
         on_busy: ask.on_busy,
         client: Client { tools, ..Client::default() },
+        show: false,
     }
 }
 
