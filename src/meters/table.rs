@@ -88,6 +88,7 @@ meters! {
     SOCKETS = Gauge "headwater_sockets" [] "WebSockets now",
     STREAMS = Gauge "headwater_streams" [] "Answers now that are server-sent events",
     READERS_CUT = Counter "headwater_readers_cut_total" ["transport"] "Readers that were let go because they read too slowly",
+    READERS_LAGGED = Counter "headwater_readers_lagged_total" [] "Times that a reader fell behind, and went on from the log",
     REFUSALS = Counter "headwater_refusals_total" ["code"] "What was refused, over HTTP and WebSocket",
     SESSIONS = Gauge "headwater_sessions_resident" [] "Sessions in memory now",
     SESSIONS_OPENED = Counter "headwater_sessions_opened_total" [] "Sessions that came into memory",

@@ -1,8 +1,9 @@
 //! What `[agent.<id>]` says.
 
-use serde::de::{Error as _, IntoDeserializer, value::StrDeserializer};
+use serde::de::{IntoDeserializer, value::StrDeserializer};
 use serde::{Deserialize, Deserializer};
 
+use crate::engine::context::ContextOptions;
 use crate::protocol::{OnBusy, PartialView, SameIdEdit};
 
 /// `[agent.<id>]`.
@@ -25,6 +26,9 @@ pub struct AgentOptions {
     /// What happens to a turn whose submitter went away; when absent: `cancel` for a POST of AG-UI, `continue` for a WebSocket and for
     /// native inputs.
     pub on_disconnect: Option<OnDisconnect>,
+    /// `[agent.<id>.context]`: how much the model reads, and how room is made.
+    #[serde(default)]
+    pub context: ContextOptions,
 }
 
 /// What happens to a turn whose submitter went away.
@@ -37,12 +41,9 @@ pub enum OnDisconnect {
     Continue,
 }
 
-/// Steering has a name already, and isn't there yet.
+/// Serde says of an enum's value that is no string that it is no table either.
 fn on_busy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OnBusy, D::Error> {
     let value = String::deserialize(deserializer)?;
-    if value == "steer" {
-        return Err(D::Error::custom("steering isn't available yet; write \"refuse\", \"queue\", \"merge\" or \"cancel\""));
-    }
     let value: StrDeserializer<'_, D::Error> = value.as_str().into_deserializer();
     OnBusy::deserialize(value)
 }

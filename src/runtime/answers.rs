@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Joined;
+use super::arriving;
 use super::audience::Hold;
 use super::command::{Answer, give, reply};
 use super::events::{Follow, Followed};
@@ -10,9 +11,13 @@ use super::log;
 use super::session_task::Task;
 use crate::clock;
 use crate::engine::{self, Record};
+use crate::ids::TurnId;
 use crate::protocol::{
     Code, Cursor, Event, EventBody, HeadAnswer, HeadMove, Refusal, Running, SessionPage, SessionUpdate, Snapshot, TreePage, TreeQuery,
 };
+
+/// A reader that comes back to a reply in the making gets it in parts of about so many bytes.
+const PART_BYTES: usize = 16 << 10;
 
 impl Task {
     /// The conversation as readers see it, the reply in the making included.
@@ -21,7 +26,10 @@ impl Task {
         self.log.recall(nodes).await?;
         let mut messages = engine::snapshot_messages(&self.log.session);
         let (message, writing) = self.running.as_ref().and_then(super::running::Running::joined).unzip();
+        let (read, others) = arriving::waiting(&self.log.session);
+        messages.extend(read);
         messages.extend(message.map(Arc::new));
+        messages.extend(others);
         Ok(Arc::new(Snapshot { messages, state: None, writing }))
     }
 
@@ -32,16 +40,32 @@ impl Task {
         let session = &self.log.session;
         let waiting = if session.is_waiting() { session.tree.open_calls().to_vec() } else { Vec::new() };
         // One that a later version must go on with says nothing here.
-        let turn = session.turn.as_ref().filter(|_| !engine::wanted(session).is_empty());
+        let turn = session.turn.as_ref().filter(|_| engine::is_running(session));
         let turn = turn.map(|turn| Running { turn_id: turn.id.clone(), started_at: turn.started_at });
         let running = match turn {
             Some(turn) => {
-                let reader = self.audience.admit(turn.turn_id.clone())?;
+                let reader = self.audience.admit(turn.turn_id.clone(), None)?;
                 Some((turn, reader))
             }
             None => None,
         };
-        Ok(Joined { snapshot, cursor: self.cursor(), running, waiting })
+        let room = running.iter().filter_map(|(turn, _)| self.held(&turn.turn_id)).collect();
+        Ok(Joined { snapshot, room, cursor: self.cursor(), running, waiting })
+    }
+
+    /// That a call of this turn waits for room in the context window, as it was told when it began to.
+    pub(super) fn held(&self, turn: &TurnId) -> Option<Event> {
+        let turn = self.log.session.turn.as_ref().filter(|running| running.id == *turn)?;
+        let held = turn.held.as_ref()?;
+        let body = EventBody::ContextLimited {
+            turn_id: turn.id.clone(),
+            call_id: held.id.clone(),
+            reason: held.reason,
+            strategy: held.strategy.as_ref().map(|strategy| strategy.name.clone()),
+            tokens: held.tokens,
+            window: self.context().agents.get(&turn.agent_id).and_then(|agent| agent.window),
+        };
+        Some(Event { cursor: None, at: clock::now(), body })
     }
 
     /// The session's page.
@@ -107,8 +131,11 @@ impl Task {
             let snapshot = self.snapshot().await?;
             vec![Event { cursor: Some(self.cursor()), at: clock::now(), body: EventBody::Resync(snapshot) }]
         } else {
-            held.map(|running| running.since(*at)).unwrap_or_default()
+            held.map(|running| running.since(*at, PART_BYTES)).unwrap_or_default()
         };
+        if events.last().is_some_and(|last| last.cursor != Some(self.cursor())) {
+            return Ok(Followed::Part(events));
+        }
         let lost = || Refusal::new(Code::Internal, "the session was opened anew; read on from the last cursor");
         Ok(Followed::Here(events, self.audience.admit_whole(hold).ok_or_else(lost)?))
     }

@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use tokio::sync::{Mutex, MutexGuard};
+
 use super::Limits;
 use super::bus::{self, Batch, Reader, Sink};
-use super::events::StreamEnd;
+use super::events::{LogPage, StreamEnd};
 use super::told::{Bound, bound, told};
 use crate::engine::Record;
 use crate::engine::record::Body;
@@ -13,18 +15,30 @@ use crate::protocol::{Code, Cursor, Event, EventBody, Refusal, Snapshot};
 
 /// Keeps a session in memory while its events are read, and says why no more come.
 #[derive(Debug, Default)]
-pub struct Hold(OnceLock<StreamEnd>);
+pub struct Hold {
+    end: OnceLock<StreamEnd>,
+    /// What was read of the log last: readers that fell behind together read the same, one after another.
+    page: Mutex<Option<LogPage>>,
+}
 
 impl Hold {
     /// Why no more events come, once none do.
     pub fn end(&self) -> Option<StreamEnd> {
-        self.0.get().copied()
+        self.end.get().copied()
     }
 
     fn set(&self, end: StreamEnd) {
-        let _ = self.0.set(end);
+        let _ = self.end.set(end);
+    }
+
+    /// What was read of the log last, for who reads next.
+    pub(super) async fn page(&self) -> MutexGuard<'_, Option<LogPage>> {
+        self.page.lock().await
     }
 }
+
+/// A reply in the making is told in batches of about so many bytes.
+const LIVE_BYTES: usize = 16 << 10;
 
 /// The readers of a session.
 pub struct Audience {
@@ -34,12 +48,13 @@ pub struct Audience {
     readers_max: usize,
     batches_max: usize,
     bytes_max: usize,
-    admitted: usize,
 }
 
 /// A reader of one turn.
 struct TurnSink {
     turn: TurnId,
+    /// The input's id with which it came, when it did with one.
+    name: Option<TurnId>,
     /// Whether the turn waits for another, so that there is nothing to tell.
     waits: bool,
     sink: Sink,
@@ -54,6 +69,8 @@ pub struct Along {
     pub snapshot: Option<Arc<Snapshot>>,
     /// Whether everyone needs it, because something was shown that wasn't kept.
     pub resync: bool,
+    /// The conversation as a call reads it that begins, when it reads what waited.
+    pub reading: Option<Arc<Snapshot>>,
     /// Where in the running call readers are, when it goes on.
     pub within: Option<(u32, u64)>,
 }
@@ -68,7 +85,6 @@ impl Audience {
             readers_max: limits.readers_max.get(),
             batches_max: limits.reader_batches_max.get(),
             bytes_max: limits.reader_bytes_max.get(),
-            admitted: 0,
         }
     }
 
@@ -102,25 +118,24 @@ impl Audience {
     }
 
     /// One reader more of the turn that runs, from here on.
-    pub fn admit(&mut self, turn: TurnId) -> Result<Reader, Refusal> {
-        self.add(turn, false)
+    pub fn admit(&mut self, turn: TurnId, name: Option<TurnId>) -> Result<Reader, Refusal> {
+        self.add(turn, name, false)
     }
 
     /// One reader more of a turn that waits for another: what it is told first is the turn's beginning, or that it never begins.
     pub fn admit_waiting(&mut self, turn: TurnId) -> Result<Reader, Refusal> {
-        self.add(turn, true)
+        self.add(turn, None, true)
     }
 
-    fn add(&mut self, turn: TurnId, waits: bool) -> Result<Reader, Refusal> {
+    fn add(&mut self, turn: TurnId, name: Option<TurnId>, waits: bool) -> Result<Reader, Refusal> {
         self.must_have_room()?;
         let (sink, reader) = self.channel();
-        self.turns.push(TurnSink { turn, waits, sink });
+        self.turns.push(TurnSink { turn, name, waits, sink });
         Ok(reader)
     }
 
-    fn channel(&mut self) -> (Sink, Reader) {
-        self.admitted = self.admitted.wrapping_add(1);
-        bus::numbered(self.batches_max, self.bytes_max, self.admitted)
+    fn channel(&self) -> (Sink, Reader) {
+        bus::channel(self.batches_max, self.bytes_max)
     }
 
     /// Somebody begins to read everything.
@@ -140,7 +155,7 @@ impl Audience {
         Some(reader)
     }
 
-    /// Tells everyone but those whose turn hasn't begun; who can't follow is let go.
+    /// Tells everyone but those whose turn hasn't begun. Who doesn't keep up is let go, and costs nothing until it reads again.
     pub fn tell(&mut self, events: Vec<Event>) {
         if events.is_empty() || self.is_empty() {
             return;
@@ -148,6 +163,21 @@ impl Audience {
         let batch = Arc::new(Batch::new(events));
         self.turns.retain(|reader| reader.waits || reader.sink.send(&batch));
         self.whole.retain(|sink| sink.send(&batch));
+    }
+
+    /// Tells of a reply in the making, in batches of about so many bytes: who reads slowly holds one of them.
+    pub fn tell_live(&mut self, events: Vec<Event>) {
+        let mut batch: Vec<Event> = Vec::new();
+        let mut bytes = 0;
+        for event in events {
+            if bytes >= LIVE_BYTES {
+                self.tell(std::mem::take(&mut batch));
+                bytes = 0;
+            }
+            bytes += event.weight();
+            batch.push(event);
+        }
+        self.tell(batch);
     }
 
     /// Lets everyone go: the session is given up.
@@ -167,14 +197,33 @@ impl Audience {
 
     /// Tells of records, the first of which has the position `first`. A turn's readers leave with its end, and when it starts to wait.
     pub fn tell_records(&mut self, first: u64, records: &[Record], along: Along) {
-        let Along { closing, snapshot, resync, within } = along;
+        let Along { closing, snapshot, resync, reading, within } = along;
+        // Who reads just now goes on behind it.
+        if let Ok(mut page) = self.hold.page.try_lock() {
+            *page = None;
+        }
         let mut resync = snapshot.clone().filter(|_| resync);
+        // What a reply's call had read besides is told after the reply's pieces, and stands in the log before the reply.
+        let mut inside = closing.as_ref().and_then(|closing| closing.cursor).and_then(|cursor| cursor.within);
         let mut events: Vec<Event> = closing.into_iter().collect();
         for (seq, record) in (first..).zip(records) {
+            inside = inside.filter(|_| matches!(&record.body, Body::MessageNew(new) if new.call_id.is_none()));
             let Some(body) = told(record) else { continue };
-            let (at, cursor) = (record.at, Some(Cursor { seq, within }));
+            let (at, cursor) = (record.at, Some(Cursor { seq, within: inside.or(within) }));
             match bound(&body) {
                 Bound::Goes => events.push(Event { cursor, at, body }),
+                Bound::Reads => match &reading {
+                    None => events.push(Event { cursor, at, body }),
+                    // Before it, so that the call keeps its place.
+                    Some(snapshot) => {
+                        events.push(Event { cursor: None, at, body: EventBody::Resync(snapshot.clone()) });
+                        events.push(Event { cursor, at, body });
+                    }
+                },
+                Bound::Becomes(names, turn) => {
+                    events.push(Event { cursor, at, body });
+                    self.pass_to(&names, &turn);
+                }
                 Bound::Fails => match resync.take() {
                     None => events.push(Event { cursor, at, body }),
                     Some(snapshot) => events.extend(resynced(body, snapshot, at, cursor)),
@@ -202,14 +251,20 @@ impl Audience {
         self.turns.retain_mut(|reader| {
             let begins = reader.waits && reader.turn == *turn;
             reader.waits &= !begins;
-            !begins || reader.sink.send(&batch)
+            !begins || reader.sink.open(&batch)
         });
     }
 
-    /// A turn's readers leave; who still waited for its beginning is told that it never comes.
+    /// Those who came with these inputs read another turn from now on.
+    fn pass_to(&mut self, names: &[TurnId], turn: &TurnId) {
+        let came = |name: &Option<TurnId>| name.as_ref().is_some_and(|name| names.contains(name));
+        self.turns.iter_mut().filter(|reader| came(&reader.name)).for_each(|reader| reader.turn = turn.clone());
+    }
+
+    /// A turn's readers leave, and who came with an input that is given up; who still waited for its beginning is told that it never comes.
     fn end(&mut self, turn: &TurnId, event: Event) {
         let batch = Arc::new(Batch::new(vec![event]));
-        for reader in self.turns.extract_if(.., |reader| reader.turn == *turn) {
+        for reader in self.turns.extract_if(.., |reader| reader.turn == *turn || reader.name.as_ref() == Some(turn)) {
             if reader.waits {
                 reader.sink.send(&batch);
             }

@@ -1,4 +1,5 @@
-//! How a session's events reach its readers: batches, made once and shared.
+//! How a session's events reach its readers: batches, made once and shared. Of a reader that doesn't keep up nothing is held: it goes on
+//! from the log.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
@@ -6,8 +7,7 @@ use std::task::Poll;
 use futures_util::task::AtomicWaker;
 
 use super::backlog::Backlog;
-use crate::meters::names;
-use crate::protocol::{Code, Event, EventBody, Frames};
+use crate::protocol::{Code, Event, Frames};
 
 /// How many renderings of a batch may be kept.
 pub const DIALECTS: usize = 3;
@@ -37,44 +37,12 @@ impl Batch {
     pub(super) fn weight(&self) -> usize {
         self.weight
     }
-
-    /// Whether it may go on with `next` without growing beyond `max` bytes. What ends a turn stays the last of its batch.
-    pub(super) fn may_take(&self, next: &Self, max: usize) -> bool {
-        let is_live = |batch: &Self| batch.events.iter().all(|event| matches!(event.body, EventBody::Live(_)));
-        self.weight + next.weight <= max && is_live(next) && is_live(self)
-    }
-
-    /// Goes on with `next`; one that is shared is copied first.
-    pub(super) fn take_in(this: &mut Arc<Self>, next: &Self) {
-        if Arc::get_mut(this).is_none() {
-            *this = Arc::new(Self::new(this.events.clone()));
-        }
-        // It is this reader's alone now.
-        let Some(batch) = Arc::get_mut(this) else { return };
-        batch.rendered = Default::default();
-        for event in &next.events {
-            if !batch.events.last_mut().is_some_and(|last| goes_on(last, event)) {
-                batch.events.push(event.clone());
-            }
-        }
-        batch.weight = batch.events.iter().map(Event::weight).sum();
-    }
-}
-
-/// Adds `next` to the event before it, when it only adds text to the same part. Where a reader resumes moves on with the text.
-fn goes_on(last: &mut Event, next: &Event) -> bool {
-    let (EventBody::Live(live), EventBody::Live(more)) = (&mut last.body, &next.body) else { return false };
-    let goes_on = (next.cursor.is_some() || last.cursor.is_none()) && live.go_on(more);
-    if goes_on {
-        (last.cursor, last.at) = (next.cursor, next.at);
-    }
-    goes_on
 }
 
 /// Why a reader gets no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadEnd {
-    /// It read too slowly; it may join again.
+    /// It fell behind; it may go on from the last place that it read.
     Slow,
     /// The process stops, or the session's task was lost; it may join again.
     Closed,
@@ -99,11 +67,19 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
+    /// What comes before everything else; it is kept also for one that is behind.
+    opening: Option<Arc<Batch>>,
     backlog: Backlog,
     /// Why no more comes, once nothing does.
     end: Option<ReadEnd>,
     /// Whether somebody reads.
     is_read: bool,
+}
+
+impl State {
+    fn pop(&mut self) -> Option<Arc<Batch>> {
+        self.opening.take().or_else(|| self.backlog.pop())
+    }
 }
 
 impl Shared {
@@ -120,19 +96,14 @@ impl Shared {
 
 /// A reader that may fall `batches` and about `bytes` bytes behind.
 pub fn channel(batches: usize, bytes: usize) -> (Sink, Reader) {
-    numbered(batches, bytes, 0)
-}
-
-/// The same for one of many.
-pub(super) fn numbered(batches: usize, bytes: usize, number: usize) -> (Sink, Reader) {
-    let state = Mutex::new(State { backlog: Backlog::new(batches, bytes).numbered(number), end: None, is_read: true });
+    let state = Mutex::new(State { opening: None, backlog: Backlog::new(batches, bytes), end: None, is_read: true });
     let shared = Arc::new(Shared { state, waker: AtomicWaker::new() });
     (Sink(shared.clone()), Reader(shared))
 }
 
 impl Sink {
-    /// Hands over a batch; `false` when the reader is gone or too slow, which ends it. What waits for one that is too slow is thrown
-    /// away at once: it joins again after what it has read.
+    /// Hands over a batch; `false` when the reader is gone or behind, which ends it. What waits for one that is behind is thrown away at
+    /// once: it goes on after what it has read.
     pub fn send(&self, batch: &Arc<Batch>) -> bool {
         let mut state = self.0.state();
         if !state.is_read || state.end.is_some() {
@@ -142,11 +113,22 @@ impl Sink {
         if !sent {
             state.backlog.clear();
             state.end = Some(ReadEnd::Slow);
-            metrics::counter!(names::READERS_CUT, "transport" => "session").increment(1);
         }
         drop(state);
         self.0.waker.wake();
         sent
+    }
+
+    /// Hands over what everything that follows builds on; `false` when the reader is gone.
+    pub(super) fn open(&self, batch: &Arc<Batch>) -> bool {
+        let mut state = self.0.state();
+        if !state.is_read || state.end.is_some() {
+            return false;
+        }
+        state.opening = Some(batch.clone());
+        drop(state);
+        self.0.waker.wake();
+        true
     }
 
     /// Ends the reader, which learns why.
@@ -174,7 +156,7 @@ impl Reader {
         std::future::poll_fn(|context| {
             self.0.waker.register(context.waker());
             let mut state = self.0.state();
-            match (state.backlog.pop(), state.end) {
+            match (state.pop(), state.end) {
                 (Some(batch), _) => Poll::Ready(Ok(batch)),
                 (None, Some(end)) => Poll::Ready(Err(end)),
                 (None, None) => Poll::Pending,
@@ -185,7 +167,7 @@ impl Reader {
 
     /// A batch that is already here.
     pub fn try_next(&mut self) -> Option<Arc<Batch>> {
-        self.0.state().backlog.pop()
+        self.0.state().pop()
     }
 }
 
@@ -193,6 +175,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.is_read = false;
+        state.opening = None;
         state.backlog.clear();
     }
 }
@@ -200,6 +183,7 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::EventBody;
 
     fn batch() -> Arc<Batch> {
         Arc::new(Batch::new(vec![Event { cursor: None, at: 0, body: EventBody::TurnCompleted { turn_id: "t1".into() } }]))
@@ -241,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_too_slow_holds_nothing_any_more() {
+    async fn one_that_is_behind_holds_nothing_any_more() {
         let (sink, mut reader) = channel(2, 1 << 20);
         let batch = batch();
         assert!(sink.send(&batch) && sink.send(&batch));
@@ -249,6 +233,15 @@ mod tests {
         assert!(!sink.send(&batch));
         assert_eq!(Arc::strong_count(&batch), 1);
         assert!(sink.is_closed() && !sink.send(&batch));
+        assert_eq!(reader.next().await.unwrap_err(), ReadEnd::Slow);
+    }
+
+    #[tokio::test]
+    async fn what_everything_builds_on_comes_first_and_is_kept() {
+        let (sink, mut reader) = channel(1, 1 << 20);
+        let opening = batch();
+        assert!(sink.open(&opening) && sink.send(&batch()) && !sink.send(&batch()) && !sink.open(&opening));
+        assert!(Arc::ptr_eq(&reader.next().await.unwrap(), &opening));
         assert_eq!(reader.next().await.unwrap_err(), ReadEnd::Slow);
     }
 

@@ -43,6 +43,8 @@ pub enum Command {
     Run(TurnId, Answer<Place>),
     /// The conversation as it reads at a node, or at nothing.
     ReadAt(Option<NodeId>, Answer<Arc<Snapshot>>),
+    /// The conversation as the call reads it that writes, or wrote, this reply.
+    ReadBefore(NodeId, Answer<Option<Arc<Snapshot>>>),
     /// The conversation without the reply in the making, and the run that makes one.
     Hydrate(Answer<Active>),
     /// The log of a fork at a node, or at the head.
@@ -75,6 +77,7 @@ impl Command {
             Self::Follow(_, answer) => refuse(answer, refusal),
             Self::Run(_, answer) => refuse(answer, refusal),
             Self::ReadAt(_, answer) => refuse(answer, refusal),
+            Self::ReadBefore(_, answer) => refuse(answer, refusal),
             Self::Hydrate(answer) => refuse(answer, refusal),
             Self::Carry(_, answer) => refuse(answer, refusal),
             Self::Fork(_, answer) => refuse(answer, refusal),

@@ -109,6 +109,15 @@ impl Counts {
                 | Body::CallCompleted(_)
                 | Body::CallFailed(_)
                 | Body::CallVoided(_)
+                | Body::ContextLimited(_)
+                | Body::ContextReplaced(_)
+                | Body::ContextKept(_)
+                | Body::JobStarted(_)
+                | Body::JobFinished(_)
+                | Body::JobFailed(_)
+                | Body::JobDropped(_)
+                | Body::ArrivalQueued(_)
+                | Body::ArrivalConsumed(_)
                 | Body::Unknown(_) => {}
             }
         }

@@ -8,15 +8,20 @@ use super::audience::Hold;
 use super::bus::{Batch, ReadEnd, Reader};
 use super::command::Command;
 use super::log;
+use super::replay::{Rest, Whole};
 use super::shared::Shared;
 use super::told::told;
 use crate::engine::Record;
 use crate::engine::record::Body;
 use crate::ids::SessionKey;
-use crate::protocol::{Code, Cursor, Event, Refusal};
+use crate::meters::names;
+use crate::protocol::{Code, Cursor, Event, EventBody, Refusal, Snapshot};
 
-/// Records read at once.
-const PAGE: usize = 64;
+/// Records read at once, at first and at most.
+const PAGE: usize = 8;
+const PAGE_MAX: usize = 64;
+/// A page is cut to about so many bytes: its reader may take long to read it.
+const PAGE_BYTES: usize = 64 << 10;
 /// The pause before a session that has too much to do is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -39,7 +44,11 @@ pub struct EventStream {
     at: Cursor,
     /// Whether pieces of an attempt were told that is gone.
     stale: bool,
+    /// Whether what the log holds of replies is told again piece by piece: then a reply that was finished isn't gone.
+    is_replayed: bool,
     from: From,
+    /// Records of the next page.
+    page: usize,
 }
 
 /// Where the next events come from.
@@ -63,10 +72,33 @@ pub struct Follow {
     pub stale: bool,
 }
 
+/// A page of the log as it is told to those who were told everything before it, and nothing of a reply in the making.
+#[derive(Debug)]
+pub struct LogPage {
+    /// The record before it.
+    after: u64,
+    /// So many records were asked for.
+    asked: usize,
+    told: Arc<Batch>,
+    read: Read,
+}
+
+/// How far a page goes.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    records: u64,
+    /// So many records are asked for next.
+    next: usize,
+    /// Whether it is at the log's end.
+    is_last: bool,
+}
+
 /// What comes after a place.
 pub enum Followed {
     /// The log holds more.
     Behind,
+    /// These, and more of the reply in the making.
+    Part(Vec<Event>),
     /// These, and from then on what happens.
     Here(Vec<Event>, Reader),
 }
@@ -74,7 +106,12 @@ pub enum Followed {
 impl EventStream {
     /// The events after `at` of the session that `hold` holds.
     pub(super) fn new(shared: Arc<Shared>, key: SessionKey, at: Cursor, hold: Arc<Hold>) -> Self {
-        Self { shared, key, hold, at, stale: false, from: From::Task }
+        Self { shared, key, hold, at, stale: false, is_replayed: false, from: From::Task, page: PAGE }
+    }
+
+    /// The same for who tells finished replies piece by piece, and knows himself what is gone.
+    pub(super) fn replayed(self) -> Self {
+        Self { is_replayed: true, ..self }
     }
 
     /// The next events, in order, at least one; or why there are none any more. What happens is shared with the session's other
@@ -92,10 +129,11 @@ impl EventStream {
     pub(super) async fn step(&mut self) -> Result<Arc<Batch>, StreamEnd> {
         let batch = match &mut self.from {
             From::Task => Arc::new(Batch::new(self.ask().await?)),
-            From::Log => Arc::new(Batch::new(self.read().await?)),
+            From::Log => self.read().await?,
             From::Live(reader) => match reader.next().await {
                 Ok(batch) => batch,
                 Err(ReadEnd::Slow) => {
+                    metrics::counter!(names::READERS_LAGGED).increment(1);
                     self.from = From::Task;
                     return Ok(Arc::new(Batch::new(Vec::new())));
                 }
@@ -131,6 +169,45 @@ impl EventStream {
         }
     }
 
+    /// Puts what is still missing into `rest`. Nothing is lost when the wait is given up.
+    pub(super) async fn fill(&self, rest: &mut Rest) -> Result<(), StreamEnd> {
+        // From the last one on, so that the others keep their places.
+        while let Some(whole) = rest.wholes.back() {
+            let told = self.told_whole(whole).await?;
+            if let (Some(Whole { index, cursor, at, .. }), Some(snapshot)) = (rest.wholes.pop_back(), told) {
+                rest.events.insert(index, Event { cursor, at, body: EventBody::Resync(snapshot) });
+            }
+        }
+        Ok(())
+    }
+
+    async fn told_whole(&self, Whole { cursor, kept, before, .. }: &Whole) -> Result<Option<Arc<Snapshot>>, StreamEnd> {
+        if let Some(reply_id) = before {
+            loop {
+                self.must_go_on()?;
+                let reply_id = reply_id.clone();
+                match self.shared.ask(&self.key, |answer| Command::ReadBefore(reply_id, answer)).await.flatten() {
+                    Ok(snapshot) => return Ok(snapshot),
+                    Err(refusal) => drop(self.refused(&refusal).await?),
+                }
+            }
+        }
+        let node = if let Some(kept) = kept {
+            Some(kept.clone())
+        } else {
+            let seq = cursor.map_or(0, |cursor| cursor.seq);
+            self.shared.head_at(&self.key, seq).await.map_err(|refusal| StreamEnd::Failed(refusal.code))?
+        };
+        loop {
+            self.must_go_on()?;
+            let node = node.clone();
+            match self.shared.ask(&self.key, |answer| Command::ReadAt(node, answer)).await.flatten() {
+                Ok(snapshot) => return Ok(Some(snapshot)),
+                Err(refusal) => drop(self.refused(&refusal).await?),
+            }
+        }
+    }
+
     /// What was told: the place from which it goes on.
     pub fn cursor(&self) -> Cursor {
         self.at
@@ -149,6 +226,7 @@ impl EventStream {
                 self.from = From::Log;
                 Ok(Vec::new())
             }
+            Ok(Followed::Part(events)) => Ok(events),
             Ok(Followed::Here(events, reader)) => {
                 self.from = From::Live(reader);
                 self.stale = false;
@@ -170,15 +248,49 @@ impl EventStream {
         }
     }
 
-    /// Reads a page of the log.
-    async fn read(&mut self) -> Result<Vec<Event>, StreamEnd> {
+    /// Reads a page of the log, unless another reader that was there has read it.
+    async fn read(&mut self) -> Result<Arc<Batch>, StreamEnd> {
+        let (after, asked, is_whole) = (self.at.seq, self.page, self.at.within.is_none());
+        let hold = self.hold.clone();
+        let mut last = hold.page().await;
+        self.must_go_on()?;
+        if let Some(LogPage { told, read, .. }) = last.as_ref().filter(|page| is_whole && page.after == after && page.asked == asked) {
+            self.at.seq += read.records;
+            self.page = read.next;
+            if read.is_last {
+                self.from = From::Task;
+            }
+            return Ok(told.clone());
+        }
+        let told = Arc::new(Batch::new(self.read_page().await?));
+        if is_whole {
+            let read = Read { records: self.at.seq - after, next: self.page, is_last: matches!(self.from, From::Task) };
+            *last = Some(LogPage { after, asked, told: told.clone(), read });
+        }
+        Ok(told)
+    }
+
+    async fn read_page(&mut self) -> Result<Vec<Event>, StreamEnd> {
         let failed = |refusal: Refusal| StreamEnd::Failed(refusal.code);
-        let page = self.shared.store.read(&self.key, self.at.seq + 1, PAGE).await;
+        let page = self.shared.store.read(&self.key, self.at.seq + 1, self.page).await;
         // What was read may be another log's.
         self.must_go_on()?;
-        let page = page.map_err(|error| failed(log::refusal(&self.key, &error)))?;
-        if page.len() < PAGE {
-            self.from = From::Task;
+        let mut page = page.map_err(|error| failed(log::refusal(&self.key, &error)))?;
+        let mut bytes = 0;
+        let fits = |record: &&bytes::Bytes| {
+            let fits = bytes < PAGE_BYTES;
+            bytes += record.len();
+            fits
+        };
+        let fits = page.iter().take_while(fits).count();
+        if fits < page.len() {
+            page.truncate(fits);
+            self.page = fits;
+        } else {
+            if page.len() < self.page {
+                self.from = From::Task;
+            }
+            self.page = (self.page * 2).min(PAGE_MAX);
         }
         let mut events = Vec::with_capacity(page.len());
         for bytes in &page {
@@ -196,7 +308,8 @@ impl EventStream {
     fn pass(&mut self, record: &Record) {
         self.at.seq += 1;
         if ends_attempt(&record.body) && self.at.within.take().is_some() {
-            self.stale = true;
+            // A reply that was finished is told as a whole, as its message.
+            self.stale = !self.is_replayed && !matches!(record.body, Body::CallCompleted(_));
         }
     }
 }
@@ -218,6 +331,15 @@ fn ends_attempt(body: &Body) -> bool {
         | Body::TurnFailed(_)
         | Body::TurnCancelled(_)
         | Body::TurnRecovered(_)
+        | Body::ContextLimited(_)
+        | Body::ContextReplaced(_)
+        | Body::ContextKept(_)
+        | Body::JobStarted(_)
+        | Body::JobFinished(_)
+        | Body::JobFailed(_)
+        | Body::JobDropped(_)
+        | Body::ArrivalQueued(_)
+        | Body::ArrivalConsumed(_)
         | Body::Unknown(_) => false,
     }
 }

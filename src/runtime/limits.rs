@@ -25,6 +25,9 @@ pub struct Limits {
     pub queue_turns_max: NonZeroUsize,
     /// The most messages that wait in one session.
     pub queue_messages_max: NonZeroUsize,
+    /// The most bytes that wait for one session's next model call.
+    #[serde(default = "arrivals_bytes")]
+    pub arrivals_bytes_max: NonZeroUsize,
     /// The largest reply, in bytes; a model that says more has failed.
     pub reply_bytes_max: NonZeroUsize,
     /// The most tool calls of one reply; a model that asks for more has failed.
@@ -70,6 +73,7 @@ impl Limits {
         "calls_per_turn_max",
         "queue_turns_max",
         "queue_messages_max",
+        "arrivals_bytes_max",
         "reply_bytes_max",
         "reply_calls_max",
         "arguments_bytes_max",
@@ -97,6 +101,10 @@ impl Limits {
 
 fn at_least_one(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
+}
+
+fn arrivals_bytes() -> NonZeroUsize {
+    at_least_one(4 << 20)
 }
 
 fn reply_calls() -> NonZeroUsize {

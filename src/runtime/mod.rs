@@ -3,6 +3,8 @@
 
 mod agent;
 mod answers;
+mod arriving;
+mod asking;
 mod audience;
 mod backlog;
 mod bus;
@@ -10,16 +12,21 @@ mod command;
 mod counts;
 mod erase;
 mod events;
+mod job;
 mod keeper;
 mod limits;
 mod linear;
 mod lists;
+mod living;
 mod log;
 mod masked;
 mod pace;
 mod pages;
 mod pieces;
+mod readiness;
+mod replay;
 mod reply;
+mod room;
 mod run_events;
 mod running;
 mod runs;
@@ -34,6 +41,8 @@ mod told;
 mod transfer;
 mod worker;
 
+pub use crate::engine::context::{ContextOptions, KEEP_TURNS, Misfit, StrategyOptions};
+pub use crate::provider::Abilities;
 pub use agent::{AgentOptions, OnDisconnect};
 pub use bus::{Batch, DIALECTS, ReadEnd, Reader, Sink, channel};
 pub use events::{EventStream, StreamEnd};
@@ -59,7 +68,7 @@ use crate::protocol::{
     SessionUpdate, SessionsPage, Snapshot, TreePage, TreeQuery,
 };
 use crate::provider;
-use crate::store::{self, Store};
+use crate::store::Store;
 
 /// How long sessions may take to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
@@ -80,6 +89,8 @@ pub struct Llm {
     pub factory: provider::Factory,
     /// Attempts of a call, the first included.
     pub attempts: u32,
+    /// What it can do.
+    pub abilities: Abilities,
 }
 
 /// How a turn ended.
@@ -118,6 +129,8 @@ pub struct Submitted {
     pub accepted: Accepted,
     /// The whole conversation, when the client needs it (a duplicate, a partial view that was appended, a forked edit).
     pub snapshot: Option<Arc<Snapshot>>,
+    /// What its own records said of the room in the context window, before anybody followed the turn.
+    pub room: Vec<Event>,
     /// Where the client is now.
     pub cursor: Cursor,
     /// The turn.
@@ -128,6 +141,8 @@ pub struct Submitted {
 pub struct Joined {
     /// The whole conversation, the reply in the making included.
     pub snapshot: Arc<Snapshot>,
+    /// That room is being made in the context window, when it is.
+    pub room: Vec<Event>,
     /// Where the reader is then.
     pub cursor: Cursor,
     /// The turn that runs, and what comes from here on.
@@ -154,6 +169,12 @@ impl Runtime {
     /// A configured agent.
     pub fn agent(&self, id: &AgentId) -> Option<&AgentOptions> {
         self.0.options.agents.get(id)
+    }
+
+    /// What the llm of an agent can do.
+    pub fn abilities(&self, id: &AgentId) -> Abilities {
+        let llm = self.agent(id).and_then(|agent| self.0.options.llms.get(&agent.llm));
+        llm.map_or_else(Abilities::default, |llm| llm.abilities)
     }
 
     /// The configured agents' names.
@@ -258,21 +279,12 @@ impl Runtime {
         lists::told_until(&*self.0.store, key, until, limit).await
     }
 
-    /// Whether requests can be served: the store answers and the runtime isn't draining.
+    /// Whether requests can be served: the store answers, now or a moment ago, and the runtime isn't draining.
     pub async fn ready(&self) -> Result<(), Refusal> {
         if self.0.is_draining() {
             return Err(shared::stopping());
         }
-        self.0.store.ready().await.map_err(|error| {
-            // The log has the whole; it may name places that are nobody's business.
-            tracing::warn!(error = %error, source = std::error::Error::source(&error).map(tracing::field::display), "the store isn't ready");
-            match error {
-                store::Error::Full { .. } => Refusal::new(Code::StoreFull, "the store is full"),
-                store::Error::Unavailable { .. } | store::Error::Corrupt { .. } | store::Error::Invalid { .. } | store::Error::Open(_) => {
-                    Refusal::new(Code::StoreUnavailable, "the store doesn't answer")
-                }
-            }
-        })
+        self.0.readiness.ask(&*self.0.store).await
     }
 
     /// Opens every session with something outstanding, so that its turn goes on; how many. For start-up: waits until a worker

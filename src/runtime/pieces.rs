@@ -4,6 +4,9 @@
 use crate::ids::{Millis, NodeId, ToolCallId};
 use crate::protocol::{Content, Live, Message, Part, PartKind, ToolCall};
 
+/// No piece is larger, so that a place is soon found, and a reader that comes back takes it in small parts.
+const PIECE_BYTES: usize = 16 << 10;
+
 /// The pieces.
 #[derive(Debug, Default)]
 pub struct Pieces {
@@ -58,9 +61,20 @@ impl Pieces {
 
     /// Adds what is told now.
     pub fn tell(&mut self, live: Live, at: Millis) {
+        let Some(mut rest) = live.text().filter(|text| text.len() > PIECE_BYTES) else { return self.add(live, at) };
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+            self.add(with_text(&live, piece), at);
+            rest = after;
+        }
+    }
+
+    fn add(&mut self, live: Live, at: Millis) {
         let before = self.told;
         self.told += size(&live);
+        let bytes = |live: &Live| live.text().map_or(0, str::len);
         if let Some(last) = self.list.last_mut()
+            && bytes(&last.live) + bytes(&live) <= PIECE_BYTES
             && last.live.go_on(&live)
         {
             last.at = at;

@@ -114,11 +114,24 @@ impl Reply {
 
     /// What readers were told from a place on.
     pub fn since(&self, place: Place) -> Vec<Event> {
-        if self.hidden {
-            return Vec::new();
-        }
+        self.events_since(place).collect()
+    }
+
+    /// The same, of which about so many bytes.
+    pub fn part_since(&self, place: Place, bytes: usize) -> Vec<Event> {
+        let mut taken = 0;
+        let fits = |event: &Event| {
+            let fits = taken < bytes;
+            taken += event.weight();
+            fits
+        };
+        self.events_since(place).take_while(fits).collect()
+    }
+
+    fn events_since(&self, place: Place) -> impl Iterator<Item = Event> + '_ {
         let event = |told| Some(Cursor { seq: self.seq, within: Some((self.attempt, told)) });
-        self.told.since(place).map(|said| Event { cursor: event(said.told), at: said.at, body: EventBody::Live(said.live) }).collect()
+        let said = (!self.hidden).then(|| self.told.since(place)).into_iter().flatten();
+        said.map(move |said| Event { cursor: event(said.told), at: said.at, body: EventBody::Live(said.live) })
     }
 
     /// The place where everything was told so far.

@@ -133,6 +133,14 @@ impl Running {
         None
     }
 
+    /// Waits likewise for a piece of an attempt, when there is one.
+    pub async fn pull_some(running: Option<&mut Self>, tree: &Tree) -> Option<Ended> {
+        match running {
+            Some(running) => running.pull(tree).await,
+            None => std::future::pending().await,
+        }
+    }
+
     fn take(&mut self, piece: Result<Chunk, CallError>, tree: &Tree, now: Millis) -> Option<Ended> {
         match piece {
             Err(error) => Some(Err(error)),
@@ -194,9 +202,9 @@ impl Running {
             && cursor.within.is_some_and(|within| within > (self.reply.attempt(), self.cursor().within.map_or(0, |(_, told)| told)))
     }
 
-    /// What a reader with this cursor, which [holds](Self::holds), is still to be told of the reply.
-    pub fn since(&self, cursor: Cursor) -> Vec<Event> {
-        self.reply.since(self.reply.place(cursor.within.map_or(0, |(_, told)| told)))
+    /// What a reader with this cursor, which [holds](Self::holds), is still to be told of the reply: about so many bytes of it.
+    pub fn since(&self, cursor: Cursor, bytes: usize) -> Vec<Event> {
+        self.reply.part_since(self.reply.place(cursor.within.map_or(0, |(_, told)| told)), bytes)
     }
 
     /// The end of whatever readers have seen open.

@@ -3,17 +3,21 @@
 
 use std::sync::Arc;
 
+use super::arriving;
 use super::audience::Hold;
 use super::bus::Reader;
 use super::command::Command;
 use super::events::EventStream;
-use super::run_events::{Replay, RunEvents};
+use super::replay::Replay;
+use super::run_events::RunEvents;
+use super::session_events::SessionEvents;
 use super::session_task::Task;
 use super::shared::Shared;
 use super::{Runtime, TurnEnd, log};
 use crate::engine::record::Body;
 use crate::engine::{self, Record};
 use crate::ids::{NodeId, SessionKey, ToolCallId, TurnId};
+use crate::meters::names;
 use crate::protocol::{Code, Cursor, Refusal, Snapshot};
 
 /// Records read at once.
@@ -43,8 +47,6 @@ pub struct Begun {
     pub turn: TurnId,
     /// From which record on the log is the turn's.
     pub from: u64,
-    /// Where the session's head is.
-    pub head: Option<NodeId>,
     /// Where a reader is that has been told everything.
     pub now: Cursor,
     /// When the turn waits for results: for which.
@@ -95,20 +97,44 @@ impl Runtime {
         }
     }
 
+    /// The rest of a turn's run for a reader that fell behind: of that run in which it was, after the last place that it read.
+    pub async fn catch_up(&self, key: &SessionKey, turn: &TurnId, after: Option<Cursor>) -> Result<Run, Refusal> {
+        metrics::counter!(names::READERS_LAGGED).increment(1);
+        let asked = turn.clone();
+        let place = self.0.ask(key, |answer| Command::Run(asked, answer)).await??;
+        let (Place::Begun(begun), Some(after)) = (place, after) else { return self.run(key, turn, after).await };
+        let name = self.0.last_name(key, begun.from, after.seq, &begun.turn).await?.unwrap_or_else(|| begun.turn.clone());
+        self.begun(key, &name, Some(after), begun).await.map(|resumed| Run::Begun(Box::new(resumed)))
+    }
+
+    /// The same as a session's events, not only the run's own, in which replies are told piece by piece.
+    pub async fn catch_up_whole(&self, key: &SessionKey, turn: &TurnId, after: Cursor) -> Result<SessionEvents, Refusal> {
+        metrics::counter!(names::READERS_LAGGED).increment(1);
+        let asked = turn.clone();
+        let Place::Begun(begun) = self.0.ask(key, |answer| Command::Run(asked, answer)).await?? else {
+            return Err(unknown_cursor("the run isn't there any more"));
+        };
+        let stream = EventStream::new(self.0.clone(), key.clone(), Cursor::after(begun.from - 1), begun.hold);
+        Ok(SessionEvents::new(stream, after))
+    }
+
     async fn begun(&self, key: &SessionKey, name: &TurnId, after: Option<Cursor>, begun: Begun) -> Result<Resumed, Refusal> {
-        let Begun { turn, from, head, now, waiting, hold } = begun;
+        let Begun { turn, from, now, waiting, hold } = begun;
         if let Some(after) = after.filter(|after| is_ahead(*after, now)) {
             return Err(unknown_cursor(&format!("{after} is ahead of the session, which is at {now}")));
         }
         let joined = if *name == turn { None } else { self.0.joined_at(key, from, now.seq, name).await? };
         let start = joined.unwrap_or(from);
-        let replay = Replay::new(turn.clone(), joined.is_some().then(|| name.clone()), after);
-        let stream = EventStream::new(self.0.clone(), key.clone(), Cursor::after(start - 1), hold);
+        let replay = Replay::new(turn.clone(), joined.is_some().then(|| name.clone()), after).asked_as(name.clone());
+        let stream = EventStream::new(self.0.clone(), key.clone(), Cursor::after(start - 1), hold).replayed();
         let mut events = RunEvents::new(stream, replay);
         events.find(waiting).await.map_err(|end| end.refusal(key))?;
         let opening = match (after, events.began()) {
             (None, Some(start)) => {
-                let node = events.stands_on().unwrap_or(head);
+                let node = match events.stands_on() {
+                    Some(node) => node,
+                    None => self.0.head_at(key, start).await?,
+                };
                 let snapshot = self.0.ask(key, |answer| Command::ReadAt(node, answer)).await??;
                 Some((snapshot, Cursor::after(start)))
             }
@@ -122,7 +148,7 @@ impl Runtime {
     pub async fn hydrate(&self, key: &SessionKey) -> Result<Active, Refusal> {
         let active = self.0.ask(key, Command::Hydrate).await??;
         let Some(turn) = active.turn.clone() else { return Ok(active) };
-        let last = self.0.last_name(key, active.from, &turn).await?;
+        let last = self.0.last_name(key, active.from, u64::MAX, &turn).await?;
         Ok(Active { turn: Some(last.unwrap_or(turn)), ..active })
     }
 }
@@ -154,10 +180,10 @@ impl Shared {
         Ok(found)
     }
 
-    /// The last name under which a turn went on.
-    async fn last_name(&self, key: &SessionKey, from: u64, turn: &TurnId) -> Result<Option<TurnId>, Refusal> {
+    /// The last name under which a turn went on, up to the record `to`.
+    async fn last_name(&self, key: &SessionKey, from: u64, to: u64, turn: &TurnId) -> Result<Option<TurnId>, Refusal> {
         let mut last = None;
-        self.scan(key, from, u64::MAX, |_, body| {
+        self.scan(key, from, to, |_, body| {
             if let Body::TurnJoined(joined) = body
                 && joined.turn_id == *turn
             {
@@ -169,12 +195,35 @@ impl Shared {
         Ok(last)
     }
 
+    /// Where the session's head was after the record at `seq`.
+    pub(super) async fn head_at(&self, key: &SessionKey, seq: u64) -> Result<Option<NodeId>, Refusal> {
+        let mut to = seq;
+        while to > 0 {
+            let from = to.saturating_sub(PAGE as u64 - 1).max(1);
+            let mut head = None;
+            self.scan(key, from, to, |_, body| {
+                if let Body::MessageNew(new) = body {
+                    head = if new.aside { head.take() } else { Some(Some(new.id.clone())) };
+                } else if let Body::HeadMoved(moved) = body {
+                    head = Some(moved.to.clone());
+                }
+                false
+            })
+            .await?;
+            if let Some(head) = head {
+                return Ok(head);
+            }
+            to = from - 1;
+        }
+        Ok(None)
+    }
+
     /// Looks at the records from `from` to `to`, until one is what is looked for.
     async fn scan(&self, key: &SessionKey, from: u64, to: u64, mut look: impl FnMut(u64, &Body) -> bool) -> Result<(), Refusal> {
         let mut at = from;
         while at <= to {
             let page = self.store.read(key, at, PAGE).await.map_err(|error| log::refusal(key, &error))?;
-            for bytes in &page {
+            for bytes in page.iter().take(usize::try_from(to - at).map_or(PAGE, |more| more.saturating_add(1))) {
                 let record = Record::decode(bytes).map_err(|_| Refusal::new(Code::SessionCorrupt, "a record can't be decoded"))?;
                 if look(at, &record.body) {
                     return Ok(());
@@ -205,8 +254,7 @@ impl Task {
         let Some(from) = session.turns.began(&turn) else { return Ok(Place::Nowhere { end: self.ended_as(&turn) }) };
         let waits = session.is_waiting() && session.turn.as_ref().is_some_and(|there| there.id == turn);
         let waiting = waits.then(|| session.tree.open_calls().to_vec());
-        let head = session.head.map(|head| session.tree.id(head));
-        Ok(Place::Begun(Begun { turn, from, head, now: self.cursor(), waiting, hold: self.audience.hold()? }))
+        Ok(Place::Begun(Begun { turn, from, now: self.cursor(), waiting, hold: self.audience.hold()? }))
     }
 
     /// The conversation as readers see it at a node.
@@ -223,7 +271,10 @@ impl Task {
         let head = self.log.session.head.map(|head| self.log.session.tree.id(head));
         let snapshot = self.read_at(head.as_ref()).await?;
         let session = &self.log.session;
-        let turn = session.turn.as_ref().filter(|_| !engine::wanted(session).is_empty()).map(|turn| turn.id.clone());
+        let (read, others) = arriving::waiting(session);
+        let messages = snapshot.messages.iter().cloned().chain(read).chain(others).collect();
+        let snapshot = Arc::new(Snapshot { messages, state: None, writing: None });
+        let turn = session.turn.as_ref().filter(|_| engine::is_running(session)).map(|turn| turn.id.clone());
         let from = turn.as_ref().and_then(|turn| session.turns.began(turn)).unwrap_or(session.seq);
         Ok(Active { snapshot, turn, from })
     }

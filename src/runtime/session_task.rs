@@ -7,24 +7,27 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::arriving;
 use super::audience::{Along, Audience};
 use super::command::{Answer, Command, give, reply};
 use super::counts::{Closing, Counts, Timing, word};
 use super::erase;
 use super::keeper;
+use super::living::Living;
 use super::log::Log;
 use super::masked::{self, masked};
 use super::pace::Pace;
 use super::reply::Reply;
 use super::running::{Ended, Running};
-use super::shared::{Residence, Shared};
+use super::shared::Residence;
 use super::slots::Slot;
+use super::told::lets_go;
 use super::worker::{Opening, Worker};
 use crate::clock;
 use crate::engine::record::Body;
-use crate::engine::{self, Call, Context, Effect, Finished, Policy, Record, Turn};
+use crate::engine::{self, Context, Effect, Finished, Policy, Record};
 use crate::ids::SessionKey;
-use crate::protocol::{CallError, CallRequest, Code, Cursor, Event, EventBody, Live, Refusal};
+use crate::protocol::{CallError, Code, Cursor, Event, Refusal};
 
 /// Runs a session's task to its end.
 pub async fn run(worker: Rc<Worker>, opening: Opening) {
@@ -61,36 +64,23 @@ pub async fn run(worker: Rc<Worker>, opening: Opening) {
     }
 }
 
-/// Counts as a task that lives, also when it ends by a panic.
-struct Living(Arc<Shared>);
-
-impl Living {
-    fn of(shared: &Arc<Shared>) -> Self {
-        shared.living.send_modify(|living| *living += 1);
-        Self(shared.clone())
-    }
-}
-
-impl Drop for Living {
-    fn drop(&mut self) {
-        self.0.living.send_modify(|living| *living -= 1);
-    }
-}
-
 enum Woken {
     Command(Option<Command>),
     Call(Option<Ended>),
+    Job(Option<Ended>),
     Timer,
     Idle,
 }
 
 /// An open session.
 pub(super) struct Task {
-    worker: Rc<Worker>,
+    pub(super) worker: Rc<Worker>,
     pub(super) log: Log,
     pub(super) audience: Audience,
     pub(super) running: Option<Running>,
-    /// Whether this task counts as one with a running turn.
+    /// The summary that is being written beside it.
+    pub(super) job: Option<Running>,
+    /// Whether this task counts as one in which something goes on.
     counted: bool,
     /// Its place among the turns that run.
     slot: Option<Slot>,
@@ -118,7 +108,7 @@ impl Task {
         let limits = &shared.options.limits;
         let pace = limits.session_inputs_per_sec.map(|most| Pace::new(most, limits.session_inputs_burst.unwrap_or(most)));
         let counts = Counts::opened(shared.clone(), &log.session);
-        let mut task = Self { worker, log, audience, running: None, counted: false, slot: None, pace, residence, counts };
+        let mut task = Self { worker, log, audience, running: None, job: None, counted: false, slot: None, pace, residence, counts };
         task.count();
         task.recover().await?;
         Ok(task)
@@ -158,6 +148,8 @@ impl Task {
                 }
                 Woken::Call(None) => self.tell_written(),
                 Woken::Call(Some(ended)) => self.call_ended(ended).await?,
+                Woken::Job(None) => {}
+                Woken::Job(Some(ended)) => self.job_ended(ended).await?,
                 Woken::Timer => self.wake().await?,
                 Woken::Idle => {
                     if self.may_leave() && self.worker.shared.retire(&self.log.key, commands) {
@@ -177,17 +169,18 @@ impl Task {
 
     async fn woken(&mut self, commands: &mut mpsc::Receiver<Command>) -> Woken {
         let session = &self.log.session;
-        if let Some(running) = &mut self.running {
+        if let (Some(running), None) = (&mut self.running, &session.job) {
             return tokio::select! {
                 biased;
                 command = commands.recv() => Woken::Command(command),
                 ended = running.pull(&session.tree) => Woken::Call(ended),
             };
         }
-        let wake = engine::wanted(session).into_iter().find_map(|effect| match effect {
+        let wakes = engine::wanted(session).into_iter().filter_map(|effect| match effect {
             Effect::Wake { at, .. } => Some(at),
-            Effect::Call { .. } => None,
+            Effect::Call { .. } | Effect::Job { .. } | Effect::Room { .. } => None,
         });
+        let wake = wakes.min();
         let (pause, woken) = match wake {
             Some(at) => (Duration::from_millis(at.saturating_sub(clock::now())), Woken::Timer),
             None if session.seq == 0 => (Duration::ZERO, Woken::Idle),
@@ -196,6 +189,8 @@ impl Task {
         tokio::select! {
             biased;
             command = commands.recv() => Woken::Command(command),
+            ended = Running::pull_some(self.running.as_mut(), &session.tree) => Woken::Call(ended),
+            ended = Running::pull_some(self.job.as_mut(), &session.tree) => Woken::Job(ended),
             () = tokio::time::sleep(pause) => woken,
         }
     }
@@ -203,15 +198,16 @@ impl Task {
     pub(super) fn context(&self) -> Context {
         let options = &self.worker.shared.options;
         let turn = self.log.session.turn.as_ref();
-        let llm = turn.and_then(|turn| options.agents.get(&turn.agent_id)).and_then(|agent| options.llms.get(&agent.llm));
+        let llm = turn.and_then(|turn| options.llms.get(self.llm(turn, turn.call.as_ref())?));
         let policy = Policy {
             attempts: llm.map_or(1, |llm| llm.attempts),
             calls_per_turn_max: options.limits.calls_per_turn_max.get(),
             queue_turns_max: options.limits.queue_turns_max.get(),
             queue_messages_max: options.limits.queue_messages_max.get(),
+            arrivals_bytes_max: options.limits.arrivals_bytes_max.get(),
         };
         let written = self.running.as_ref().and_then(Running::written);
-        Context { stamp: clock::stamp(), written, policy }
+        Context { stamp: clock::stamp(), written, policy, agents: self.worker.shared.agents.clone() }
     }
 
     async fn obey(&mut self, command: Command) -> Result<(), Refusal> {
@@ -243,6 +239,7 @@ impl Task {
             Command::Follow(follow, answer) => reply(answer, self.follow(&follow).await),
             Command::Run(name, answer) => reply(answer, self.place(&name)),
             Command::ReadAt(node, answer) => reply(answer, self.read_at(node.as_ref()).await),
+            Command::ReadBefore(reply_id, answer) => reply(answer, self.read_before(&reply_id).await),
             Command::Hydrate(answer) => reply(answer, self.hydrate().await),
             Command::Open(answer) => reply(answer, Ok(())),
             Command::Stop | Command::MakeRoom => {}
@@ -280,6 +277,7 @@ impl Task {
         drop(stopped);
         self.count();
         self.start_call().await?;
+        self.follow_job().await?;
         if let Some(running) = &mut self.running {
             running.pass(self.log.session.seq);
         }
@@ -292,7 +290,7 @@ impl Task {
             }
         }
         self.counts.appended(&self.log.key, &records);
-        self.counts.hold(&self.log.session, self.counted);
+        self.counts.hold(&self.log.session, self.slot.is_some());
         self.publish(first, &records, closing).await?;
         let ends = |record: &Record| matches!(record.body, Body::TurnCompleted(_) | Body::TurnFailed(_) | Body::TurnCancelled(_));
         if records.iter().any(ends) {
@@ -306,9 +304,11 @@ impl Task {
             return Ok(());
         }
         let resync = closing.as_ref().is_some_and(|closing| lets_go(&closing.body, records));
-        let snapshot = if resync || self.audience.waits_for(records) { Some(self.snapshot().await?) } else { None };
+        let reads = arriving::begins(&self.log.session, records);
+        let snapshot = if resync || reads || self.audience.waits_for(records) { Some(self.snapshot().await?) } else { None };
+        let reading = snapshot.clone().filter(|_| reads);
         let within = self.running.as_ref().and_then(|running| running.cursor().within);
-        self.audience.tell_records(first, records, Along { closing, snapshot, resync, within });
+        self.audience.tell_records(first, records, Along { closing, snapshot, resync, reading, within });
         Ok(())
     }
 
@@ -316,8 +316,8 @@ impl Task {
     async fn start_call(&mut self) -> Result<(), Refusal> {
         let wanted = engine::wanted(&self.log.session).into_iter().find(|effect| matches!(effect, Effect::Call { .. }));
         let Some(effect) = wanted.filter(|_| self.running.is_none()) else { return Ok(()) };
-        let path = engine::path(&self.log.session);
-        self.log.recall(path).await?;
+        let needed = engine::needed(&self.log.session);
+        self.log.recall(needed).await?;
         let session = &self.log.session;
         let turn = session.turn.as_ref().and_then(|turn| turn.call.as_ref().map(|call| (turn, call)));
         let request = turn.and_then(|(turn, call)| Some((call, self.request(turn, call)?)));
@@ -333,24 +333,17 @@ impl Task {
         Ok(())
     }
 
-    /// What the running turn asks its model.
-    fn request(&self, turn: &Turn, call: &Call) -> Option<(String, CallRequest)> {
-        let agent = self.worker.shared.options.agents.get(&turn.agent_id);
-        let request = CallRequest {
-            model: None,
-            system: agent.and_then(|agent| agent.system.clone()),
-            messages: engine::prompt(&self.log.session).ok()?,
-            tools: turn.client.tools.clone().unwrap_or_default(),
-            index: turn.calls.saturating_sub(1),
-            hidden: call.hidden,
-        };
-        Some((agent.map(|agent| agent.llm.clone()).unwrap_or_default(), request))
-    }
-
-    /// Tells readers what came while the start of the call was made durable.
+    /// Makes room for a call that is held, and tells readers what came while the start of a call was made durable.
     pub(super) async fn pursue(&mut self) -> Result<(), Refusal> {
-        while let Some(ended) = self.running.as_mut().and_then(|running| running.drain(&self.log.session.tree)) {
-            self.settle(ended).await?;
+        loop {
+            if let Some(ended) = self.running.as_mut().and_then(|running| running.drain(&self.log.session.tree)) {
+                self.settle(ended).await?;
+            } else if engine::wanted(&self.log.session).iter().any(|effect| matches!(effect, Effect::Room { .. })) {
+                let records = engine::context::make_room(&self.log.session, &self.context());
+                self.commit(records, None).await?;
+            } else if !self.begin_job().await? {
+                break;
+            }
         }
         self.tell_written();
         Ok(())
@@ -358,7 +351,7 @@ impl Task {
 
     fn tell_written(&mut self) {
         if let Some(running) = &mut self.running {
-            self.audience.tell(running.told());
+            self.audience.tell_live(running.told());
         }
     }
 
@@ -414,7 +407,7 @@ impl Task {
     /// Whether this session has something going on that a drain waits for.
     fn count(&mut self) {
         let runs = !engine::wanted(&self.log.session).is_empty();
-        match runs {
+        match engine::is_running(&self.log.session) {
             true if self.slot.is_none() => self.slot = Some(self.worker.shared.slots.enter(&self.log.key.tenant)),
             true => {}
             false => self.slot = None,
@@ -471,14 +464,4 @@ impl Task {
         let within = self.running.as_ref().map(Running::cursor).filter(|cursor| cursor.within.is_some());
         within.unwrap_or(Cursor::after(self.log.session.seq))
     }
-}
-
-/// Whether readers saw something of a reply, which `closing` closes, that `records` don't keep: all of an attempt that failed; of one
-/// that was stopped its calls, or all.
-fn lets_go(closing: &EventBody, records: &[Record]) -> bool {
-    let EventBody::Live(Live::ReplyEnded { calls, .. }) = closing else { return false };
-    let failed = records.iter().any(|record| matches!(record.body, Body::CallFailed(_)));
-    let stopped = records.iter().any(|record| matches!(record.body, Body::CallVoided(_)));
-    let kept = |record: &Record| if let Body::MessageNew(new) = &record.body { new.partial } else { false };
-    failed || (stopped && (!calls.is_empty() || !records.iter().any(kept)))
 }

@@ -10,9 +10,12 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::Options;
 use super::command::Command;
+use super::readiness::Readiness;
+use super::room::Room;
 use super::slots::Slots;
 use super::worker::{self, Opening};
 use crate::clock;
+use crate::engine::context::{Agent, Agents};
 use crate::ids::SessionKey;
 use crate::protocol::{Code, Refusal};
 use crate::store::Store;
@@ -24,14 +27,14 @@ const TAKE_UP_PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// A session that has no room in memory waits so long for another to leave.
 const ROOM_WITHIN: Duration = Duration::from_secs(1);
-/// So long, others are asked.
-const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 type Commands = mpsc::Sender<Command>;
 
 /// What the threads of a runtime share.
 pub struct Shared {
     pub(super) options: Options,
+    /// What the engine knows of the configured agents.
+    pub(super) agents: Arc<Agents>,
     pub(super) store: Arc<dyn Store>,
     workers: Mutex<Vec<mpsc::UnboundedSender<Opening>>>,
     /// Worker threads that entered.
@@ -43,6 +46,8 @@ pub struct Shared {
     pub(super) living: watch::Sender<usize>,
     pub(super) draining: watch::Sender<bool>,
     pub(super) slots: Arc<Slots>,
+    pub(super) readiness: Readiness,
+    pub(super) room: Room,
 }
 
 impl fmt::Debug for Shared {
@@ -108,7 +113,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     pub(super) fn new(options: Options, store: Arc<dyn Store>) -> Self {
+        let agents = options.agents.iter().map(|(id, agent)| (id.clone(), Agent::new(agent.system.as_deref(), &agent.context)));
         Self {
+            agents: Arc::new(agents.collect()),
             options,
             store,
             workers: Mutex::default(),
@@ -118,6 +125,8 @@ impl Shared {
             living: watch::Sender::new(0),
             draining: watch::Sender::new(false),
             slots: Arc::default(),
+            readiness: Readiness::default(),
+            room: Room::default(),
         }
     }
 
@@ -156,19 +165,20 @@ impl Shared {
     }
 
     async fn wait_for_room(self: &Arc<Self>, key: &SessionKey, mut command: Command) -> Result<(), Refusal> {
-        let mut living = self.living.subscribe();
+        let waiting = self.room.enter();
         loop {
-            living.mark_unchanged();
+            let mut left = waiting.left();
             match self.hand(key, command) {
                 Ok(()) => return Ok(()),
                 Err(Kept::Refused(refusal)) => return Err(refusal),
                 Err(Kept::NoRoom(back)) => command = back,
             }
-            if !self.make_room() {
-                return Err(self.too_many_sessions());
+            tokio::select! {
+                () = &mut left => {}
+                asked = self.room.ask(|waiting| self.make_room(waiting)) => if !asked {
+                    return Err(self.too_many_sessions());
+                }
             }
-            // Those that were asked may stay, because somebody reads them: then others are asked.
-            let _ = tokio::time::timeout(ASK_AGAIN, living.changed()).await;
         }
     }
 
@@ -177,18 +187,20 @@ impl Shared {
         Refusal::new(Code::TooManySessions, text)
     }
 
-    /// Asks the sessions that weren't used for longest to leave; whether there was one to ask.
-    fn make_room(&self) -> bool {
+    /// Asks the sessions that weren't used for longest to leave, for so many that wait; whether there was one to ask.
+    fn make_room(&self, waiting: usize) -> bool {
         let mut sessions = lock(&self.sessions);
         // One whose task was lost in a panic leaves by nobody's doing.
         let all = sessions.tasks.len();
         sessions.tasks.retain(|_, resident| !resident.commands.is_closed());
-        if sessions.tasks.len() < all {
+        let lost = all - sessions.tasks.len();
+        if lost > 0 {
+            self.room.left(lost);
             return true;
         }
         let mut idle: Vec<_> = sessions.tasks.values().filter(|resident| !resident.residence.runs.load(Ordering::Relaxed)).collect();
         // Several at once: looking through all of them costs more than one is worth.
-        let wanted = (sessions.tasks.len() / 64).max(1).min(idle.len());
+        let wanted = (sessions.tasks.len() / 64).max(waiting).max(1).min(idle.len());
         if wanted == 0 {
             return false;
         }
@@ -268,6 +280,7 @@ impl Shared {
         }
         commands.close();
         sessions.tasks.remove(key);
+        self.room.left(1);
         true
     }
 
@@ -276,6 +289,7 @@ impl Shared {
         let mut sessions = lock(&self.sessions);
         commands.close();
         sessions.tasks.remove(key);
+        self.room.left(1);
     }
 
     /// Tells every session's task to stop, and starts no more.
@@ -301,20 +315,58 @@ mod tests {
     use super::*;
     use crate::store::memory::Memory;
 
-    #[test]
-    fn a_session_whose_task_was_lost_takes_no_room() {
-        let limits = "readers_max = 1\nsession_requests_max = 1\nreader_batches_max = 1\nreader_bytes_max = 1\ncalls_per_turn_max = 1\n\
-                      queue_turns_max = 1\nqueue_messages_max = 1\nreply_bytes_max = 1\nidle_secs = 1\ndrain_secs = 1\n";
-        let options = Options { agents: BTreeMap::new(), llms: BTreeMap::new(), limits: toml::from_str(limits).unwrap() };
-        let shared = Shared::new(options, Arc::new(Memory::new()));
+    const LIMITS: &str = "readers_max = 1\nsession_requests_max = 1\nreader_batches_max = 1\nreader_bytes_max = 1\ncalls_per_turn_max = 1\n\
+                          queue_turns_max = 1\nqueue_messages_max = 1\nreply_bytes_max = 1\nidle_secs = 1\ndrain_secs = 1\n";
+
+    fn shared(more: &str) -> Arc<Shared> {
+        let limits = toml::from_str(&format!("{LIMITS}{more}")).unwrap();
+        let options = Options { agents: BTreeMap::new(), llms: BTreeMap::new(), limits };
+        Arc::new(Shared::new(options, Arc::new(Memory::new())))
+    }
+
+    fn key(session: &str) -> SessionKey {
+        SessionKey { tenant: "t".into(), session: session.into() }
+    }
+
+    /// A session that does what it is told by nobody.
+    fn resident(shared: &Shared, session: &str, runs: bool) -> mpsc::Receiver<Command> {
         let (commands, received) = mpsc::channel(1);
         let residence = Arc::new(Residence::default());
-        residence.runs(true);
-        let key = SessionKey { tenant: "t".into(), session: "s".into() };
-        lock(&shared.sessions).tasks.insert(key, Resident { commands, residence });
-        assert!(!shared.make_room(), "it runs");
+        residence.runs(runs);
+        lock(&shared.sessions).tasks.insert(key(session), Resident { commands, residence });
+        received
+    }
+
+    #[test]
+    fn a_session_whose_task_was_lost_takes_no_room() {
+        let shared = shared("");
+        let received = resident(&shared, "s", true);
+        assert!(!shared.make_room(1), "it runs");
         drop(received);
-        assert!(shared.make_room());
+        assert!(shared.make_room(1));
         assert_eq!(shared.open_sessions(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_many_wait_for_room_one_asks_for_all() {
+        let shared = shared("sessions_max = 3");
+        let mut there: Vec<_> = ["a", "b", "c"].map(|session| resident(&shared, session, false)).into();
+        let asked: Vec<_> = (0..200)
+            .map(|n| {
+                let shared = shared.clone();
+                tokio::spawn(async move { shared.ask(&key(&format!("s{n}")), Command::Open).await.map(drop).unwrap_err().code })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(there.iter_mut().all(|received| matches!(received.try_recv(), Ok(Command::MakeRoom))), "as many as wait");
+        shared.give_up(&key("b"), &mut there[1]);
+        let mut codes = Vec::new();
+        for asked in asked {
+            codes.push(asked.await.unwrap());
+        }
+        // No thread is there that could start it.
+        assert_eq!(codes.iter().filter(|code| **code == Code::Internal).count(), 200, "{codes:?}");
+        let times = shared.room.asked();
+        assert!((20..=60).contains(&times), "asked {times} times in a second");
     }
 }

@@ -3,10 +3,11 @@
 use super::command::{Answer, give, reply};
 use super::session_task::Task;
 use super::shared::stopping;
+use super::told::told;
 use super::{Following, Submitted, TurnEnd};
 use crate::engine::{self, End, Record, Submit};
 use crate::ids::TurnId;
-use crate::protocol::{Accepted, Refusal};
+use crate::protocol::{Accepted, Event, EventBody, Refusal};
 
 impl Task {
     /// Takes a submit.
@@ -18,11 +19,15 @@ impl Task {
                 return Ok(());
             }
         };
+        let mut room = room(&records, &accepted.turn_id);
         let committed = async {
             self.commit(records, None).await?;
             let snapshot = if accepted.resync { Some(self.snapshot().await?) } else { None };
-            let following = self.following(&accepted.turn_id)?;
-            Ok(Submitted { accepted, snapshot, cursor: self.cursor(), following })
+            let following = self.following(&accepted.turn_id, submit.turn_id())?;
+            if accepted.duplicate {
+                room.extend(self.held(&accepted.turn_id));
+            }
+            Ok(Submitted { accepted, snapshot, room, cursor: self.cursor(), following })
         };
         let submitted = committed.await;
         // After a failed append the fold is ahead of the log: nothing may follow it.
@@ -42,13 +47,13 @@ impl Task {
     }
 
     /// What a submitter of a turn follows: what it says, its beginning, or nothing more.
-    fn following(&mut self, turn_id: &TurnId) -> Result<Following, Refusal> {
+    fn following(&mut self, turn_id: &TurnId, name: Option<&TurnId>) -> Result<Following, Refusal> {
         let session = &self.log.session;
         if session.turn.as_ref().is_some_and(|turn| turn.id == *turn_id) {
             if session.is_waiting() {
                 return Ok(Following::Ended(TurnEnd::Waiting { calls: session.tree.open_calls().to_vec() }));
             }
-            return self.audience.admit(turn_id.clone()).map(Following::Running);
+            return self.audience.admit(turn_id.clone(), name.cloned()).map(Following::Running);
         }
         if session.queue.position(turn_id).is_some() {
             return self.audience.admit_waiting(turn_id.clone()).map(Following::Running);
@@ -64,4 +69,14 @@ impl Task {
             Some(End::Cancelled) => TurnEnd::Cancelled,
         }
     }
+}
+
+/// What records say of the room in a turn's context window.
+fn room(records: &[Record], turn: &TurnId) -> Vec<Event> {
+    let of_turn = |body: &EventBody| {
+        matches!(body, EventBody::ContextLimited { turn_id, .. } | EventBody::ContextReplaced { turn_id, .. } | EventBody::ContextKept { turn_id, .. }
+            if turn_id == turn)
+    };
+    let told = records.iter().filter_map(|record| Some((record.at, told(record)?)));
+    told.filter(|(_, body)| of_turn(body)).map(|(at, body)| Event { cursor: None, at, body }).collect()
 }

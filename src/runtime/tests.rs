@@ -1,11 +1,14 @@
 //! The runtime over a memory store and a model that the test plays, on one thread without a web server.
 
 mod asking;
+mod contents;
 mod encrypted;
 mod erasing;
 mod events;
+mod jobs;
 mod lists;
 mod queue;
+mod readers;
 mod restart;
 mod snapshots;
 mod stopping;
@@ -154,7 +157,10 @@ fn made(model: &Played, store: Arc<Faulty>, limits: &str) -> Runtime {
     let agent: AgentOptions = toml::from_str("llm = \"played\"\nsystem = \"Be kind.\"").unwrap();
     let options = Options {
         agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
-        llms: BTreeMap::from([("played".to_owned(), Llm { factory: Arc::new(move || Box::new(model.clone())), attempts: 2 })]),
+        llms: BTreeMap::from([(
+            "played".to_owned(),
+            Llm { factory: Arc::new(move || Box::new(model.clone())), attempts: 2, abilities: Abilities::default() },
+        )]),
         limits: toml::from_str(limits).unwrap(),
     };
     let runtime = Runtime::new(options, store);

@@ -7,10 +7,10 @@ use super::command::{Answer, give, reply};
 use super::log::{self, Log};
 use super::session_task::Task;
 use crate::clock;
-use crate::engine::record::Body;
+use crate::engine::record::{Body, DropReason};
 use crate::engine::{self, Record, Session};
 use crate::ids::NodeId;
-use crate::protocol::{CancelReason, Code, Forked, ForkedFrom, Imported, Refusal};
+use crate::protocol::{CancelReason, Code, Forked, ForkedFrom, Imported, KeptReason, Refusal};
 use crate::store::{Append, Position};
 
 /// So many records are folded before others of this thread have a turn.
@@ -159,9 +159,9 @@ impl Task {
     async fn is_import_of(&self, stored: &[Bytes]) -> Result<bool, Refusal> {
         let imported = stored.iter().fold(Position::default(), |position, record| position.then(record));
         let Some(more) = self.log.session.seq.checked_sub(imported.seq) else { return Ok(false) };
-        // Each turn that waited has an end, and so has the turn that ran, and its call.
+        // Each turn that waited has an end, and so has the turn that ran, its calls, and a job.
         let ends_max = usize::try_from(more).unwrap_or(usize::MAX);
-        if ends_max > self.queue_turns_max() + 2 {
+        if ends_max > self.queue_turns_max() + 4 {
             return Ok(false);
         }
         let ends = if more == 0 { Vec::new() } else { self.log.read(imported.seq + 1, ends_max).await? };
@@ -186,6 +186,8 @@ fn ends_import(body: &Body) -> bool {
     match body {
         Body::TurnCancelled(cancelled) => cancelled.reason == Some(CancelReason::Imported),
         Body::CallVoided(_) => true,
+        Body::ContextKept(kept) => kept.reason == KeptReason::Cancelled,
+        Body::JobDropped(dropped) => dropped.reason == DropReason::Imported,
         Body::SessionCreated(_)
         | Body::SessionForked(_)
         | Body::SessionUpdated(_)
@@ -201,6 +203,13 @@ fn ends_import(body: &Body) -> bool {
         | Body::CallStarted(_)
         | Body::CallCompleted(_)
         | Body::CallFailed(_)
+        | Body::ContextLimited(_)
+        | Body::ContextReplaced(_)
+        | Body::JobStarted(_)
+        | Body::JobFinished(_)
+        | Body::JobFailed(_)
+        | Body::ArrivalQueued(_)
+        | Body::ArrivalConsumed(_)
         | Body::Unknown(_) => false,
     }
 }

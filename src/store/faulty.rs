@@ -36,6 +36,7 @@ pub struct Faulty {
     appends: AtomicU64,
     reads: AtomicU64,
     saves: AtomicU64,
+    probes: AtomicU64,
     saving: AtomicBool,
     hanging: watch::Sender<u64>,
     released: Semaphore,
@@ -51,6 +52,7 @@ impl Faulty {
             appends: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             saves: AtomicU64::new(0),
+            probes: AtomicU64::new(0),
             saving: AtomicBool::new(true),
             hanging: watch::Sender::new(0),
             released: Semaphore::new(0),
@@ -85,6 +87,11 @@ impl Faulty {
     /// Snapshots that were kept.
     pub fn saves(&self) -> u64 {
         self.saves.load(Ordering::SeqCst)
+    }
+
+    /// How often it was asked whether it answers.
+    pub fn probes(&self) -> u64 {
+        self.probes.load(Ordering::SeqCst)
     }
 
     /// Lets one append go on that hangs, or that will.
@@ -232,7 +239,10 @@ impl Store for Faulty {
     }
 
     fn ready(&self) -> Pending<'_, Result<(), Error>> {
+        self.probes.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
+            // Others ask meanwhile.
+            tokio::task::yield_now().await;
             self.check_up("looking whether it answers")?;
             self.inner.ready().await
         })

@@ -115,7 +115,7 @@ fn erasing_under_load_leaves_nothing_and_never_wedges() {
                     let code = |refusal: Refusal| refusal.code;
                     match n % 4 {
                         0 => {
-                            let on_busy = [OnBusy::Queue, OnBusy::Merge, OnBusy::Cancel, OnBusy::Refuse][n / 4 % 4];
+                            let on_busy = [OnBusy::Queue, OnBusy::Merge, OnBusy::Steer, OnBusy::Cancel, OnBusy::Refuse][n / 4 % 5];
                             let message = Message::text(Role::User, "more").with_id(format!("u{n}").into());
                             let body = InputBody::Append { messages: vec![message] };
                             let submitted =

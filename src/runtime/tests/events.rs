@@ -52,7 +52,7 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let submit = (prop_oneof![Just(OnBusy::Queue), Just(OnBusy::Merge), Just(OnBusy::Cancel)], any::<bool>());
+    let submit = (prop_oneof![Just(OnBusy::Queue), Just(OnBusy::Merge), Just(OnBusy::Steer), Just(OnBusy::Cancel)], any::<bool>());
     prop_oneof![
         3 => submit.prop_map(|(on_busy, tools)| Act::Submit { on_busy, tools }),
         5 => "[aé🦀]{1,4}".prop_map(Act::Text),
@@ -142,8 +142,9 @@ impl Seen {
                 if let Some(now) = now {
                     assert_eq!(**snapshot, *now, "the whole is as it is now");
                 }
-                self.making =
-                    snapshot.writing.as_ref().map(|writing| (writing.reply_id.clone(), making(snapshot.messages.last().unwrap())));
+                let written = |id: &NodeId| snapshot.messages.iter().find(|message| message.id.as_ref() == Some(id));
+                let writing = snapshot.writing.as_ref().map(|writing| writing.reply_id.clone());
+                self.making = writing.map(|id| (id.clone(), making(written(&id).unwrap())));
             }
             record => {
                 if ends_attempt(record) {
@@ -220,10 +221,21 @@ async fn from_every_place(bench: &Bench, told: &[Event], every: usize) {
             resumed.take(event, Some(&now));
         }
         assert_eq!(resumed.records, whole.records, "after {cursor}");
-        let is_gone = cursor.within.is_some() && told[index + 1..].iter().any(|event| ends_attempt(&event.body));
+        let end = told[index + 1..].iter().find(|event| ends_attempt(&event.body));
+        let is_gone = cursor.within.is_some() && end.is_some_and(|end| !matches!(end.body, EventBody::CallCompleted { .. }));
         let wholes = rest.iter().filter(|event| matches!(event.body, EventBody::Resync(_))).count();
         assert_eq!(wholes, usize::from(is_gone), "after {cursor}: the whole comes when pieces are told of what is gone");
         assert_eq!(resumed.making, whole.making, "after {cursor}: {rest:#?}");
+        // The same piece by piece.
+        let runs =
+            told[..=index].iter().rev().find(|event| matches!(event.body, EventBody::CallStarted { .. }) || ends_attempt(&event.body));
+        let call = runs.filter(|event| !ends_attempt(&event.body)).and_then(|event| event.cursor).map(|cursor| cursor.seq);
+        let mut stream = bench.runtime.session_events(&key(), cursor, call).await.unwrap();
+        let mut resumed = seen(&told[..=index], None);
+        while let Ok(told) = tokio::time::timeout(Duration::from_millis(1), stream.next()).await {
+            told.unwrap().batch.events.iter().for_each(|event| resumed.take(event, None));
+        }
+        assert_eq!((resumed.records, resumed.making), (whole.records.clone(), whole.making.clone()), "piece by piece after {cursor}");
     }
 }
 
@@ -419,7 +431,7 @@ fn what_only_models_read_is_never_told() {
             MessageNew::plain(id.into(), parent.map(Into::into), Message::text(Role::User, said))
         };
         let hidden = MessageNew { hidden: true, call_id: Some("secret call".into()), ..node("n2", Some("n1"), "a secret") };
-        let call = |hidden| CallStarted { turn_id: "t".into(), call_id: "c".into(), attempt: 1, reply_id: "r".into(), hidden };
+        let call = |hidden| CallStarted { hidden, ..CallStarted::of_path("t".into(), "c".into(), 1, "r".into()) };
         let bodies = [
             Body::SessionCreated(SessionCreated { agent_id: "bot".into() }),
             Body::MessageNew(Box::new(node("n1", None, "seen"))),

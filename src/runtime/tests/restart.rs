@@ -145,3 +145,32 @@ fn a_turn_that_a_fault_of_the_store_stopped_goes_on_by_itself() {
         assert_eq!(bench.tree().await, "u1 user: hello\nr1 assistant: Hi again  <- head\n");
     });
 }
+
+#[test]
+fn an_append_that_hangs_is_given_up_in_time_and_tried_again() {
+    run(async {
+        let bench = Bench::new();
+        // Each of them: the first is carried out although nobody hears of it.
+        bench.store.plan([Fault::HangAfter, Fault::HangBefore]);
+        let began = clock::now();
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let took = Duration::from_millis(clock::now() - began);
+        assert!((Duration::from_secs(20)..Duration::from_secs(30)).contains(&took), "append_secs is 10: {took:?}");
+        bench.model.answers("Hi").await;
+        rest(reader(submitted)).await;
+        assert_eq!(bench.tree().await, "u1 user: hello\nr1 assistant: Hi  <- head\n", "once");
+    });
+}
+
+#[test]
+fn a_store_whose_appends_all_hang_is_refused_in_time() {
+    run(async {
+        let bench = Bench::new();
+        bench.store.plan([Fault::HangBefore; 16]);
+        let began = clock::now();
+        let refused = bench.say("t1", &[("u1", Role::User, "hello")]).await.err().unwrap();
+        let took = Duration::from_millis(clock::now() - began);
+        assert_eq!(refused.code, Code::StoreUnavailable);
+        assert!((Duration::from_secs(40)..Duration::from_mins(1)).contains(&took), "four times append_secs, which is 10: {took:?}");
+    });
+}

@@ -36,7 +36,10 @@ fn nothing_follows_an_append_that_failed() {
         let agent: AgentOptions = toml::from_str("llm = \"played\"").unwrap();
         let options = Options {
             agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
-            llms: BTreeMap::from([("played".to_owned(), Llm { factory: Arc::new(|| Box::new(AtOnce)), attempts: 2 })]),
+            llms: BTreeMap::from([(
+                "played".to_owned(),
+                Llm { factory: Arc::new(|| Box::new(AtOnce)), attempts: 2, abilities: Abilities::default() },
+            )]),
             limits: toml::from_str(LIMITS).unwrap(),
         };
         let runtime = Runtime::new(options, store.clone());

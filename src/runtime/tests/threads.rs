@@ -32,7 +32,10 @@ fn quick(store: Arc<Memory>) -> Runtime {
     let limits = LIMITS.replace("readers_max = 4", "readers_max = 100").replace("idle_secs = 60", "idle_secs = 1");
     let options = Options {
         agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
-        llms: BTreeMap::from([("quick".to_owned(), Llm { factory: Arc::new(|| Box::new(Quick)), attempts: 1 })]),
+        llms: BTreeMap::from([(
+            "quick".to_owned(),
+            Llm { factory: Arc::new(|| Box::new(Quick)), attempts: 1, abilities: Abilities::default() },
+        )]),
         limits: toml::from_str(&limits.replace("session_requests_max = 3", "session_requests_max = 64")).unwrap(),
     };
     Runtime::new(options, store)
@@ -64,7 +67,7 @@ async fn client(runtime: Runtime, seed: u8) {
 async fn act(runtime: &Runtime, key: SessionKey, pick: u32, name: String) {
     match pick % 12 {
         0..5 => {
-            let on_busy = [OnBusy::Queue, OnBusy::Merge, OnBusy::Cancel, OnBusy::Refuse][pick as usize / 12 % 4];
+            let on_busy = [OnBusy::Queue, OnBusy::Merge, OnBusy::Steer, OnBusy::Cancel, OnBusy::Refuse][pick as usize / 12 % 5];
             let message = Message::text(Role::User, "more").with_id(format!("u{name}").as_str().into());
             let body = InputBody::Append { messages: vec![message] };
             if let Ok(Submitted { following: Following::Running(mut reader), .. }) =

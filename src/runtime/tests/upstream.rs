@@ -28,7 +28,7 @@ fn of(factory: Factory, attempts: u32) -> Runtime {
     let runtime = Runtime::new(
         Options {
             agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
-            llms: BTreeMap::from([("river".to_owned(), Llm { factory, attempts })]),
+            llms: BTreeMap::from([("river".to_owned(), Llm { factory, attempts, abilities: Abilities::default() })]),
             limits: toml::from_str(LIMITS).unwrap(),
         },
         Arc::new(Memory::new()),
