@@ -7,8 +7,8 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::outbound::{Content, Messages};
-use crate::ids::{NodeId, ToolCallId};
-use crate::protocol::Json;
+use crate::ids::{CallId, NodeId, ToolCallId, TurnId};
+use crate::protocol::{Json, KeptReason, LimitReason};
 
 /// One event; `timestamp` is written by the writer.
 #[derive(Serialize)]
@@ -90,6 +90,39 @@ pub(super) enum AguiEvent<'a> {
         message_id: &'a str,
         activity_type: &'a str,
         content: &'a Json,
+    },
+    Custom {
+        name: &'static str,
+        value: ContextNews<'a>,
+    },
+}
+
+/// What a `CUSTOM` event says of the room in the context window.
+#[derive(Serialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub(super) enum ContextNews<'a> {
+    Limited {
+        turn_id: &'a TurnId,
+        call_id: &'a CallId,
+        reason: LimitReason,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        strategy: Option<&'a str>,
+        tokens: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+    },
+    Replaced {
+        turn_id: &'a TurnId,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call_id: Option<&'a CallId>,
+        epoch: u32,
+        tokens: u64,
+        background: bool,
+    },
+    Kept {
+        turn_id: &'a TurnId,
+        call_id: &'a CallId,
+        reason: KeptReason,
     },
 }
 

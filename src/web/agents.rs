@@ -60,7 +60,7 @@ pub(super) async fn run(
         // Someone else's turn, or this client's own from before: only the one who started it stops it by leaving.
         presence.over();
     }
-    let stream = RunStream::submitted(names, submitted, state.draining.clone());
+    let stream = RunStream::submitted(names, submitted, state.draining.clone()).of(&state.runtime, &key);
     let patience = Duration::from_millis(state.options.first_words_ms);
     Ok(sse::respond(&request, stream, presence, started, patience, state.options.keep_alive()).await)
 }
@@ -116,7 +116,7 @@ pub(super) async fn connect(
     let key = caller.key(thread.clone());
     let names = Names { dialect: Dialect::of_version(asked.protocol_version.as_deref()), thread, run };
     let stream = match state.runtime.join(&key).await {
-        Ok(joined) => RunStream::joined(names, joined, state.draining.clone()),
+        Ok(joined) => RunStream::joined(names, joined, state.draining.clone()).of(&state.runtime, &key),
         Err(refusal) if refusal.code == Code::SessionNotFound => RunStream::empty(names, state.draining.clone()),
         Err(refusal) => return Err(refusal.into()),
     };

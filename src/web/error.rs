@@ -99,7 +99,7 @@ pub(super) fn status(code: Code) -> StatusCode {
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::TurnAlreadyActive | Code::TurnIdReused | Code::CallsOpen | Code::CallNotOpen | Code::SessionExists => StatusCode::CONFLICT,
         Code::SessionDeleted => StatusCode::GONE,
-        Code::BodyTooLarge | Code::ViewTooLong | Code::ContentTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::BodyTooLarge | Code::ViewTooLong | Code::ContentTooLarge | Code::ArrivalTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::LlmTooLong | Code::TooManyCalls => StatusCode::UNPROCESSABLE_ENTITY,
         Code::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -145,6 +145,7 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
         | Code::SessionDeleted
         | Code::BadImport
         | Code::QueueFull
+        | Code::ArrivalTooLarge
         | Code::NotFound
         | Code::MethodNotAllowed
         | Code::UnknownAgent

@@ -21,7 +21,9 @@ use super::server::Cutter;
 /// The connection gets a body in pieces of at most so many bytes.
 const PIECE_MAX: usize = 16 << 10;
 /// So many bytes may be given to the library before the connection asked for them.
-const AHEAD_MAX: usize = 64 << 10;
+const AHEAD_MAX: usize = 16 << 10;
+/// An answer of more bytes than this may take long to send.
+const LONG: u64 = 64 << 10;
 /// Looks at each stream until one that takes nothing is cut.
 const LOOKS: u32 = 4;
 
@@ -134,7 +136,7 @@ pub(super) async fn guard(
     let response = next.call(request).await?;
     let is_long = match response.response().body().size() {
         BodySize::None => false,
-        BodySize::Sized(bytes) => bytes > AHEAD_MAX as u64,
+        BodySize::Sized(bytes) => bytes > LONG,
         BodySize::Stream => true,
     };
     if !is_long {

@@ -1,7 +1,5 @@
 //! For whoever watches the process.
 
-use std::time::Duration;
-
 use actix_web::HttpResponse;
 use actix_web::web::Data;
 use serde_json::json;
@@ -9,9 +7,6 @@ use serde_json::json;
 use super::State;
 use super::error::Failure;
 use crate::protocol::{Code, Refusal};
-
-/// The store must answer within so long.
-const READY_WITHIN: Duration = Duration::from_secs(2);
 
 /// `GET /healthz`: the process runs, and what it is, so that a client knows whom it found.
 pub(super) async fn alive() -> HttpResponse {
@@ -31,9 +26,6 @@ pub(super) async fn ready(state: Data<State>) -> Result<HttpResponse, Failure> {
     if state.draining.is_cancelled() {
         return Err(Refusal::new(Code::ShuttingDown, "the server stops").into());
     }
-    match tokio::time::timeout(READY_WITHIN, state.runtime.ready()).await {
-        Ok(Ok(())) => Ok(HttpResponse::Ok().json(json!({ "status": "ready" }))),
-        Ok(Err(refusal)) => Err(refusal.into()),
-        Err(_) => Err(Refusal::new(Code::StoreUnavailable, "the store does not answer in time").into()),
-    }
+    state.runtime.ready().await?;
+    Ok(HttpResponse::Ok().json(json!({ "status": "ready" })))
 }

@@ -172,7 +172,7 @@ async fn submit(request: &HttpRequest, state: &State, key: &SessionKey, asked: S
         return Ok(HttpResponse::build(status).json(&submitted.accepted));
     }
     request.extensions_mut().insert(LoggedElsewhere);
-    Ok(streaming::answer(follow(state, submitted, presence, started)))
+    Ok(streaming::answer(follow(state, key.clone(), submitted, presence, started)))
 }
 
 /// Tells how a stream ended, when it is dropped: by then the reader has everything, or is gone.
@@ -194,6 +194,7 @@ impl Drop for Ending {
 
 fn follow(
     state: &State,
+    key: SessionKey,
     submitted: Submitted,
     presence: Presence,
     started: std::time::Instant,
@@ -201,7 +202,7 @@ fn follow(
     let keep_alive = state.options.keep_alive();
     let (session, turn) = (submitted.accepted.session_id.clone(), submitted.accepted.turn_id.clone());
     let ending = Ending { presence, end: None, started, session, turn };
-    let turn = TurnStream::new(submitted, state.draining.clone());
+    let turn = TurnStream::new(submitted, state.draining.clone()).of(&state.runtime, key);
     stream::unfold((turn, ending), move |(mut turn, mut ending)| async move {
         let piece = match tokio::time::timeout(keep_alive, turn.next()).await {
             Ok(piece) => piece?,

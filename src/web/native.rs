@@ -7,10 +7,11 @@ use actix_web::web::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::run::CHUNK_BYTES;
 use crate::clock;
-use crate::ids::TurnId;
+use crate::ids::{SessionKey, TurnId};
 use crate::protocol::{Code, Cursor, Event, EventBody, Framed, Frames, Refusal};
-use crate::runtime::{Batch, Following, ReadEnd, Reader, Submitted, TurnEnd};
+use crate::runtime::{Batch, Following, ReadEnd, Reader, Runtime, SessionEvents, StreamEnd, Submitted, TurnEnd};
 
 /// A batch's rendering in native JSON; AG-UI's dialects have the places before it.
 const RENDERING: usize = 2;
@@ -76,30 +77,70 @@ pub(super) fn shutting_down() -> Refusal {
 pub(super) struct TurnStream {
     turn: TurnId,
     ready: BytesMut,
-    reader: Option<Reader>,
+    source: Option<Source>,
+    /// What its reader has, once the turn has begun.
+    at: Option<Cursor>,
+    /// Where a reader that fell behind finds the rest.
+    log: Option<(Runtime, SessionKey)>,
     draining: CancellationToken,
     end: Option<&'static str>,
+}
+
+/// Where its events come from.
+enum Source {
+    /// What is told to those who follow the turn.
+    Turn(Reader),
+    /// The session's log, and what is told from its end on.
+    Log(Box<SessionEvents>),
+}
+
+impl Source {
+    async fn next(&mut self) -> Result<Arc<Batch>, ReadEnd> {
+        match self {
+            Self::Turn(reader) => reader.next().await,
+            Self::Log(events) => events.next().await.map(|told| told.batch).map_err(|end| match end {
+                StreamEnd::Closed => ReadEnd::Closed,
+                StreamEnd::Failed(code) => ReadEnd::Failed(code),
+            }),
+        }
+    }
+
+    fn try_next(&mut self) -> Option<Arc<Batch>> {
+        match self {
+            Self::Turn(reader) => reader.try_next(),
+            Self::Log(_) => None,
+        }
+    }
 }
 
 impl TurnStream {
     /// The stream of what was submitted.
     pub(super) fn new(submitted: Submitted, draining: CancellationToken) -> Self {
-        let Submitted { accepted, snapshot, cursor, following } = submitted;
+        let Submitted { accepted, snapshot, room, cursor, following } = submitted;
         let mut ready = BytesMut::new();
         frame(&mut ready, Some("accepted"), Some(cursor), &accepted);
         let mut tell = |body| ready.extend_from_slice(&render(&[Event { cursor: None, at: clock::now(), body }]).sse);
         if let Some(snapshot) = snapshot {
             tell(EventBody::Resync(snapshot));
         }
-        let (reader, end) = match following {
-            Following::Running(reader) => (Some(reader), None),
+        for event in room {
+            tell(event.body);
+        }
+        let (source, end) = match following {
+            Following::Running(reader) => (Some(Source::Turn(reader)), None),
             Following::Ended(end) => {
                 let word = described(&end);
                 tell(terminal(accepted.turn_id.clone(), end));
                 (None, Some(word))
             }
         };
-        Self { turn: accepted.turn_id, ready, reader, draining, end }
+        let at = (!accepted.queued).then_some(cursor);
+        Self { turn: accepted.turn_id, ready, source, at, log: None, draining, end }
+    }
+
+    /// The same, of a session of `runtime`: a reader that falls behind goes on from its log.
+    pub(super) fn of(self, runtime: &Runtime, key: SessionKey) -> Self {
+        Self { log: Some((runtime.clone(), key)), ..self }
     }
 
     /// How it ended, in one word, once that was handed out.
@@ -110,34 +151,59 @@ impl TurnStream {
     /// Everything that is ready, at least something; nothing after the terminal. Nothing is lost when the wait is given up.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         if self.ready.is_empty() {
-            let reader = self.reader.as_mut()?;
-            match reader.next().await {
+            match self.source.as_mut()?.next().await {
                 Ok(batch) => self.take(&batch),
+                Err(ReadEnd::Slow) => self.catch_up().await,
                 Err(why) => self.lost(why),
             }
         }
-        while let Some(batch) = self.reader.as_mut().and_then(Reader::try_next) {
+        while self.ready.len() < CHUNK_BYTES
+            && let Some(batch) = self.source.as_mut().and_then(Source::try_next)
+        {
             self.take(&batch);
         }
         Some(self.ready.split().freeze())
     }
 
-    fn take(&mut self, batch: &Arc<Batch>) {
-        self.ready.extend_from_slice(&rendered(batch));
-        if let Some(word) = batch.events.iter().find_map(|event| ended(&event.body, &self.turn)) {
-            self.reader = None;
+    /// The reader fell behind: it goes on from the log.
+    async fn catch_up(&mut self) {
+        let events = match (&self.log, self.at) {
+            (Some((runtime, key)), Some(at)) => runtime.catch_up_whole(key, &self.turn, at).await.map_err(|refusal| refusal.code),
+            (Some(_) | None, _) => Err(Code::TooSlow),
+        };
+        match events {
+            Ok(events) => self.source = Some(Source::Log(Box::new(events))),
+            Err(Code::ShuttingDown) => self.lost(ReadEnd::Closed),
+            Err(code @ Code::SessionDeleted) => self.lost(ReadEnd::Failed(code)),
+            Err(_) => self.lost(ReadEnd::Slow),
+        }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        self.at = batch.events.iter().rev().find_map(|event| event.cursor).or(self.at);
+        let end = batch.events.iter().enumerate().find_map(|(at, event)| Some((at, ended(&event.body, &self.turn)?)));
+        match end {
+            // In the log other turns may follow.
+            Some((last, _)) if last + 1 < batch.events.len() => self.ready.extend_from_slice(&render(&batch.events[..=last]).sse),
+            Some(_) | None => self.ready.extend_from_slice(&rendered(batch)),
+        }
+        if let Some((_, word)) = end {
+            self.source = None;
             self.end = Some(word);
         }
     }
 
     fn lost(&mut self, why: ReadEnd) {
         let refusal = match why {
-            ReadEnd::Slow => Refusal::new(Code::TooSlow, "this reader fell too far behind; the turn goes on"),
+            ReadEnd::Slow => {
+                super::error::slow("session");
+                Refusal::new(Code::TooSlow, "this reader fell too far behind; the turn goes on")
+            }
             ReadEnd::Closed if self.draining.is_cancelled() => shutting_down(),
             ReadEnd::Closed => given_up(Code::Internal),
             ReadEnd::Failed(code) => given_up(code),
         };
-        self.reader = None;
+        self.source = None;
         self.end = Some(refusal.code.as_str());
         self.ready.extend_from_slice(&self::refusal(&refusal));
     }
@@ -196,6 +262,11 @@ fn ended(event: &EventBody, turn: &TurnId) -> Option<&'static str> {
         | EventBody::CallCompleted { .. }
         | EventBody::CallFailed { .. }
         | EventBody::CallVoided { .. }
+        | EventBody::ContextLimited { .. }
+        | EventBody::ContextReplaced { .. }
+        | EventBody::ContextKept { .. }
+        | EventBody::ArrivalQueued { .. }
+        | EventBody::ArrivalConsumed { .. }
         | EventBody::Live(_)
         | EventBody::Resync(_) => None,
     }

@@ -18,6 +18,7 @@ use crate::agui::{self, Dialect};
 use crate::clock;
 use crate::ids::{AgentId, SessionKey, TurnId};
 use crate::protocol::{Code, Cursor, Refusal};
+use crate::runtime::Abilities;
 
 /// Where a reader goes on after its connection was lost.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -112,7 +113,7 @@ pub(super) async fn stream(request: &HttpRequest, state: &State, key: &SessionKe
     let started = clock::instant();
     let Coming { names, after } = coming;
     let run = state.runtime.run(key, &names.run, after).await?;
-    let stream = RunStream::resumed(names, run, after, state.draining.clone());
+    let stream = RunStream::resumed(names, run, after, state.draining.clone()).of(&state.runtime, key);
     Ok(sse::respond(request, stream, Presence::onlooker(), started, Duration::ZERO, state.options.keep_alive()).await)
 }
 
@@ -131,12 +132,17 @@ async fn hydrated(state: &State, key: &SessionKey) -> Result<HttpResponse, Refus
 pub(super) async fn capabilities(state: Data<State>, path: Path<String>) -> Result<HttpResponse, Failure> {
     let agent_id = AgentId::from(path.into_inner());
     state.agent(&agent_id)?;
+    let Abilities { image, audio, video, pdf, file, reasoning } = state.runtime.abilities(&agent_id);
     Ok(HttpResponse::Ok().json(json!({
         "identity": { "name": agent_id, "type": "headwater", "version": env!("CARGO_PKG_VERSION") },
         "transport": { "streaming": true, "websocket": true, "resumable": true, "httpBinary": false, "pushNotifications": false },
         "tools": { "supported": true, "clientProvided": true, "parallelCalls": true },
         "state": { "snapshots": false, "deltas": false, "memory": false, "persistentState": false },
-        "reasoning": { "supported": true, "streaming": true, "encrypted": false },
+        "reasoning": { "supported": reasoning, "streaming": reasoning, "encrypted": false },
+        "multimodal": {
+            "input": { "image": image, "audio": audio, "video": video, "pdf": pdf, "file": file },
+            "output": { "image": false, "audio": false },
+        },
         "humanInTheLoop": { "supported": false, "interrupts": false },
     })))
 }

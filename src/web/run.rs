@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::source::Source;
+use super::source::{Source, SourceEnd};
 use crate::agui::{self, Dialect, Outcome};
 use crate::clock;
-use crate::ids::{SessionId, ToolCallId, TurnId};
+use crate::ids::{SessionId, SessionKey, ToolCallId, TurnId};
 use crate::protocol::{Accepted, Code, Cursor, Event, EventBody, Frames, Snapshot, Usage};
-use crate::runtime::{Following, Joined, Resumed, Run, Submitted, Told, TurnEnd};
+use crate::runtime::{Following, Joined, Resumed, Run, Runtime, Submitted, Told, TurnEnd};
 
 /// Whose run it is and how it is spelled.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Names {
 pub(super) enum RunEnd {
     /// With its turn.
     Turn(TurnEnd),
-    /// The reader fell too far behind.
+    /// The reader fell behind, and what it had doesn't hold any more.
     Slow,
     /// The server stops.
     ShuttingDown,
@@ -48,7 +48,7 @@ pub(super) trait Chunk {
 }
 
 /// What is ready goes out together, until it is so much.
-const CHUNK_BYTES: usize = 64 << 10;
+pub(super) const CHUNK_BYTES: usize = 16 << 10;
 
 /// A run's frames as they come.
 pub(super) struct RunStream {
@@ -60,6 +60,10 @@ pub(super) struct RunStream {
     source: Option<Source>,
     /// What its reader had before.
     after: Option<Cursor>,
+    /// What its reader has.
+    at: Option<Cursor>,
+    /// Where a reader that fell behind finds the rest.
+    log: Option<(Runtime, SessionKey)>,
     usage: Vec<Usage>,
     draining: CancellationToken,
     end: Option<RunEnd>,
@@ -69,9 +73,10 @@ impl RunStream {
     /// The run that a submit began, or that an earlier one did. While its turn waits for another nothing is told; when it begins
     /// comes the conversation as it is by then.
     pub(super) fn submitted(names: Names, submitted: Submitted, draining: CancellationToken) -> Self {
-        let Submitted { accepted, snapshot, cursor, following } = submitted;
+        let Submitted { accepted, snapshot, room, cursor, following } = submitted;
         let now = following_now(&following, &accepted).then_some(cursor);
-        let notices = notices(names.dialect, &accepted, now.filter(|_| snapshot.is_none()));
+        let last = now.filter(|_| room.is_empty());
+        let notices = notices(names.dialect, &accepted, last.filter(|_| snapshot.is_none()));
         match following {
             Following::Running(reader) if accepted.queued => Self {
                 queued: Some(notices),
@@ -80,20 +85,27 @@ impl RunStream {
             },
             following => {
                 let alone = notices.is_empty() && snapshot.is_none();
-                let mut opening = vec![started(&names).at(now.filter(|_| alone))];
+                let at = Some(cursor);
+                let mut opening = vec![started(&names).at(last.filter(|_| alone))];
                 opening.extend(notices);
-                opening.extend(snapshot.map(|snapshot| agui::snapshot(names.dialect, &snapshot, Some(cursor))));
-                Self::new(names, accepted.turn_id, opening, draining).following(following, accepted.waiting)
+                opening.extend(snapshot.map(|snapshot| agui::snapshot(names.dialect, &snapshot, Some(cursor).filter(|_| room.is_empty()))));
+                if !room.is_empty() {
+                    opening.push(agui::render(names.dialect, &room).at(now));
+                }
+                let stream = Self { at, ..Self::new(names, accepted.turn_id, opening, draining) };
+                stream.following(following, accepted.waiting)
             }
         }
     }
 
     /// A session's whole conversation, and what the running turn adds to it.
     pub(super) fn joined(names: Names, joined: Joined, draining: CancellationToken) -> Self {
-        let opening = vec![started(&names), agui::snapshot(names.dialect, &joined.snapshot, Some(joined.cursor))];
+        let mut opening = vec![started(&names)];
+        opening.extend(whole(names.dialect, &joined));
         match joined.running {
             Some((running, reader)) => {
-                Self::new(names, running.turn_id, opening, draining).following(Following::Running(reader), Vec::new())
+                let stream = Self { at: Some(joined.cursor), ..Self::new(names, running.turn_id, opening, draining) };
+                stream.following(Following::Running(reader), Vec::new())
             }
             None => Self::ended(names, opening, joined.waiting, draining),
         }
@@ -129,7 +141,13 @@ impl RunStream {
     }
 
     fn new(names: Names, turn: TurnId, opening: Vec<Frames>, draining: CancellationToken) -> Self {
-        Self { names, turn, opening, queued: None, source: None, after: None, usage: Vec::new(), draining, end: None }
+        let (queued, source, after, at, log, usage, end) = (None, None, None, None, None, Vec::new(), None);
+        Self { names, turn, opening, queued, source, after, at, log, usage, draining, end }
+    }
+
+    /// The same, of a session of `runtime`: a reader that falls behind goes on from its log.
+    pub(super) fn of(self, runtime: &Runtime, key: &SessionKey) -> Self {
+        Self { log: Some((runtime.clone(), key.clone())), ..self }
     }
 
     /// A run that only shows what is there; `waiting`: the calls that wait for results.
@@ -215,11 +233,44 @@ impl RunStream {
         let Some(source) = self.source.as_mut() else { return false };
         match source.next().await {
             Ok(told) => self.take(&told, chunk),
+            Err(SourceEnd::Slow) => {
+                self.catch_up(chunk).await;
+                true
+            }
             Err(why) => {
                 let end = why.run_end(self.draining.is_cancelled());
                 self.finish(end, None).iter().for_each(|frames| chunk.add(frames));
                 true
             }
+        }
+    }
+
+    /// The reader fell behind: it goes on from the log, unless what it had doesn't hold any more.
+    async fn catch_up(&mut self, chunk: &mut impl Chunk) {
+        let run = match &self.log {
+            Some((runtime, key)) => runtime.catch_up(key, &self.turn, self.at).await.map_err(|refusal| refusal.code),
+            None => Err(Code::TooSlow),
+        };
+        let frames = match run {
+            Ok(Run::Queued(_, reader)) => {
+                self.source = Some(Source::Turn(reader));
+                return;
+            }
+            Ok(Run::Begun(resumed)) => {
+                // The log says it again.
+                self.usage.clear();
+                self.after = self.at;
+                self.source = Some(Source::Run(Box::new(resumed.events)));
+                let snapshot = resumed.opening.map(|(snapshot, cursor)| agui::snapshot(self.names.dialect, &snapshot, Some(cursor)));
+                self.begin().into_iter().chain(snapshot).collect()
+            }
+            Ok(Run::Ended(end)) => self.finish(RunEnd::Turn(end), None),
+            Err(Code::ShuttingDown) => self.finish(RunEnd::ShuttingDown, None),
+            Err(code @ Code::SessionDeleted) => self.finish(RunEnd::Lost(code), None),
+            Err(_) => self.finish(RunEnd::Slow, None),
+        };
+        for frames in &frames {
+            chunk.add(frames);
         }
     }
 
@@ -238,6 +289,7 @@ impl RunStream {
         if told {
             chunk.add(frames);
         }
+        self.at = batch.events.iter().rev().find_map(|event| event.cursor).or(self.at);
         for event in &batch.events {
             if let Some(end) = self.note(event) {
                 self.finish(RunEnd::Turn(end), event.cursor).iter().for_each(|frames| chunk.add(frames));
@@ -260,7 +312,12 @@ impl RunStream {
                 Some(TurnEnd::Failed { code: *code, message: message.clone() })
             }
             EventBody::TurnWaiting { turn_id, calls } if *turn_id == self.turn => Some(TurnEnd::Waiting { calls: calls.clone() }),
-            EventBody::TurnCancelled { turn_id, .. } if *turn_id == self.turn => Some(TurnEnd::Cancelled),
+            EventBody::TurnCancelled { turn_id, .. } if *turn_id == self.turn || *turn_id == self.names.run => Some(TurnEnd::Cancelled),
+            // What waited to join the turn goes on as one of its own.
+            EventBody::ArrivalConsumed { turn_ids, into: Some(into), .. } if turn_ids.contains(&self.names.run) => {
+                self.turn = into.clone();
+                None
+            }
             EventBody::CallCompleted { .. }
             | EventBody::TurnCompleted { .. }
             | EventBody::TurnFailed { .. }
@@ -278,6 +335,11 @@ impl RunStream {
             | EventBody::CallStarted { .. }
             | EventBody::CallFailed { .. }
             | EventBody::CallVoided { .. }
+            | EventBody::ContextLimited { .. }
+            | EventBody::ContextReplaced { .. }
+            | EventBody::ContextKept { .. }
+            | EventBody::ArrivalQueued { .. }
+            | EventBody::ArrivalConsumed { .. }
             | EventBody::Live(_)
             | EventBody::Resync(_) => None,
         }
@@ -292,6 +354,9 @@ impl RunStream {
     /// The one terminal, after the start when that wasn't told yet; an error may stand alone. Nothing is read after it.
     fn finish(&mut self, end: RunEnd, cursor: Option<Cursor>) -> Vec<Frames> {
         self.source = None;
+        if end == RunEnd::Slow {
+            super::error::slow("session");
+        }
         let mut last = match &end {
             RunEnd::Turn(_) => self.begin(),
             RunEnd::Slow | RunEnd::ShuttingDown | RunEnd::Lost(_) => Vec::new(),
@@ -309,7 +374,7 @@ impl RunStream {
             RunEnd::Slow => error(Code::TooSlow, "this reader fell too far behind; the turn goes on, and connect shows it whole"),
             RunEnd::ShuttingDown => error(Code::ShuttingDown, "the server stops; what was accepted is kept, and connect shows it"),
             RunEnd::Lost(code @ Code::CursorUnknown) => {
-                error(*code, "what this reader had of a reply was given up meanwhile; join the run again without a cursor")
+                error(*code, "what this reader says that it had was never told; join the run again without a cursor")
             }
             RunEnd::Lost(code) => error(*code, "the session was given up after a fault; what was accepted is kept, and connect shows it"),
         };
@@ -322,6 +387,15 @@ impl RunStream {
 /// `RUN_STARTED`, now.
 fn started(names: &Names) -> Frames {
     agui::run_started(names.dialect, &names.thread, &names.run, clock::now())
+}
+
+/// The whole conversation as somebody joins it, and that room is being made for the next call, when it is.
+pub(super) fn whole(dialect: Dialect, joined: &Joined) -> Vec<Frames> {
+    let cursor = Some(joined.cursor);
+    if joined.room.is_empty() {
+        return vec![agui::snapshot(dialect, &joined.snapshot, cursor)];
+    }
+    vec![agui::snapshot(dialect, &joined.snapshot, None), agui::render(dialect, &joined.room).at(cursor)]
 }
 
 /// Whether it says that `turn` began, or ended before it did.

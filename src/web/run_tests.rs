@@ -40,7 +40,7 @@ fn accepted() -> Accepted {
 }
 
 fn submitted(accepted: Accepted, following: Following) -> Submitted {
-    Submitted { accepted, snapshot: None, cursor: Cursor::after(1), following }
+    Submitted { accepted, snapshot: None, room: Vec::new(), cursor: Cursor::after(1), following }
 }
 
 fn running(dialect: Dialect) -> (Sink, RunStream) {
@@ -341,7 +341,7 @@ async fn who_joins_while_a_turn_waits_sees_its_calls_and_an_end() {
         let asks = Message { tool_calls: vec![call], ..Message::empty(Role::Assistant) }.with_id(reply());
         let snapshot = Arc::new(Snapshot { messages: vec![Arc::new(asks)], ..Snapshot::default() });
         let waiting = vec!["c1".into(), "c2".into()];
-        let joined = Joined { snapshot, cursor: Cursor::after(1), running: None, waiting };
+        let joined = Joined { snapshot, room: Vec::new(), cursor: Cursor::after(1), running: None, waiting };
         let mut stream = RunStream::joined(names(dialect), joined, CancellationToken::new());
         let told: Told = stream.first(Duration::from_mins(1)).await;
         assert_eq!(told.types(), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]);

@@ -67,6 +67,7 @@ pub fn serve(runtime: &Runtime, options: Options, listener: TcpListener) -> io::
     let mut server = HttpServer::new(factory)
         // A client that closes its side has gone: its stream must end, not wait for the next write.
         .h1_allow_half_closed(false)
+        .h1_write_buffer_size(WAITING_MAX)
         .disable_signals()
         .shutdown_timeout(5)
         .client_request_timeout(head_within)
@@ -83,6 +84,10 @@ pub fn serve(runtime: &Runtime, options: Options, listener: TcpListener) -> io::
     let server = server.run();
     Ok(Serving { addresses, handle: server.handle(), draining, server })
 }
+
+/// About so many bytes wait in the library, and as many in the kernel, for a connection that takes no more: what is to be said waits where it
+/// is shared.
+const WAITING_MAX: usize = 16 << 10;
 
 /// A connection's socket, to cut it when it doesn't read: closing it in order would wait for that very reader.
 #[derive(Clone)]
@@ -108,7 +113,9 @@ fn keep_socket(connection: &dyn Any, data: &mut Extensions) {
     // Small frames must not wait for the peer's acknowledgement of the ones before.
     let prepared = socket.set_tcp_nodelay(true);
     #[cfg(target_os = "linux")]
-    let prepared = prepared.and_then(|()| socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX)));
+    let prepared = prepared
+        .and_then(|()| socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX)))
+        .and_then(|()| socket.set_tcp_notsent_lowat(u32::try_from(WAITING_MAX).unwrap_or(u32::MAX)));
     match prepared.and_then(|()| socket.try_clone()) {
         Ok(socket) => {
             data.insert(Cutter(Arc::new(socket)));
@@ -152,7 +159,7 @@ mod tests {
         let cutter = data.get::<Cutter>().unwrap();
         assert!(cutter.0.tcp_nodelay().unwrap());
         #[cfg(target_os = "linux")]
-        assert_eq!(cutter.0.tcp_user_timeout().unwrap(), Some(UNACKNOWLEDGED_MAX));
+        assert_eq!((cutter.0.tcp_user_timeout().unwrap(), cutter.0.tcp_notsent_lowat().unwrap()), (Some(UNACKNOWLEDGED_MAX), 16 << 10));
         cutter.cut();
         let mut buffer = [0; 1];
         assert_eq!(tokio::io::AsyncReadExt::read(&mut client, &mut buffer).await.unwrap(), 0);

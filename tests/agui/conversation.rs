@@ -153,7 +153,7 @@ impl Conversation {
             self.seq += 1;
             let cursor = Some(Cursor::after(self.seq));
             let (turn_id, call_id, reply_id) = ("t".into(), "c".into(), id.as_str().into());
-            self.push(cursor, EventBody::CallStarted { turn_id, call_id, attempt: 1, reply_id, hidden: false });
+            self.push(cursor, EventBody::CallStarted { turn_id, call_id, attempt: 1, reply_id, hidden: false, arrivals: 0 });
         }
         self.reply.as_mut().expect("it was made")
     }
@@ -284,6 +284,7 @@ impl Conversation {
             shown_id: None,
             message: Some(Arc::new(Message { role: Role::Tool, tool_call_id: Some("x".into()), ..hidden })),
             copied_from: None,
+            reads_as: None,
             partial: false,
             call_id: None,
         });
@@ -326,6 +327,7 @@ fn message_new(message: Arc<Message>) -> EventBody {
         shown_id: Some(id),
         message: Some(message),
         copied_from: None,
+        reads_as: None,
         partial: false,
         call_id: None,
     }

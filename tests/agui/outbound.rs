@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use headwater::agui::{Dialect, Outcome, custom, render, run_error, run_finished, run_started, snapshot};
 use headwater::protocol::{
-    Code, Content, Cursor, Event, EventBody, Frames, Json, Live, Message, NodeKind, OpenCall, Part, PartKind, Role, Snapshot, ToolCall,
-    Usage, Writing,
+    Code, Content, Cursor, Event, EventBody, Frames, Json, KeptReason, LimitReason, Live, Message, NodeKind, OpenCall, Part, PartKind,
+    Role, Snapshot, ToolCall, Usage, Writing,
 };
 use serde_json::{Value, json};
 
@@ -29,6 +29,7 @@ fn message_new(shown: bool, message: Message) -> EventBody {
         shown_id: shown.then_some(id),
         message: Some(Arc::new(message)),
         copied_from: None,
+        reads_as: None,
         partial: false,
         call_id: None,
     }
@@ -135,7 +136,7 @@ fn what_is_not_for_the_stream_gives_nothing() {
         EventBody::TurnFailed { turn_id: "t".into(), code: Code::Internal, message: "x".to_owned() },
         EventBody::TurnCancelled { turn_id: "t".into(), reason: None, messages: Vec::new() },
         EventBody::TurnRecovered { turn_id: "t".into() },
-        EventBody::CallStarted { turn_id: "t".into(), call_id: "c".into(), attempt: 1, reply_id: "r".into(), hidden: true },
+        EventBody::CallStarted { turn_id: "t".into(), call_id: "c".into(), attempt: 1, reply_id: "r".into(), hidden: true, arrivals: 0 },
         EventBody::CallCompleted { call_id: "c".into(), hidden: false, usage: None },
         EventBody::CallFailed { call_id: "c".into(), attempt: 1, hidden: false, code: Code::LlmCut, not_before: None },
         EventBody::CallVoided { call_id: "c".into(), hidden: false },
@@ -369,4 +370,39 @@ fn a_custom_event_has_any_value() {
         let told = both(|dialect| custom(dialect, "headwater.view", &value, None));
         assert_eq!(told, [json!({"type": "CUSTOM", "name": "headwater.view", "value": value})]);
     }
+}
+
+#[test]
+fn that_room_is_made_is_told_in_words_of_the_dialects_and_where_to_resume() {
+    let (turn_id, call_id) = (|| "t1".into(), || "c1".into());
+    let limited = |strategy: Option<&str>, window| EventBody::ContextLimited {
+        turn_id: turn_id(),
+        call_id: call_id(),
+        reason: LimitReason::Overflow,
+        strategy: strategy.map(str::to_owned),
+        tokens: 186_400,
+        window,
+    };
+    let replaced = |call_id| EventBody::ContextReplaced { turn_id: turn_id(), call_id, epoch: 2, tokens: 20, background: true };
+    let kept = EventBody::ContextKept { turn_id: turn_id(), call_id: call_id(), reason: KeptReason::NoGain };
+    let bodies = [limited(Some("summarize"), Some(200_000)), limited(None, None), replaced(Some(call_id())), replaced(None), kept];
+    let said: Vec<Event> = (4..).zip(bodies).map(|(seq, body)| record(seq, body)).collect();
+    assert_eq!(
+        both(|dialect| render(dialect, &said)),
+        [
+            json!({"type": "CUSTOM", "name": "context.limited", "value": {
+                "turnId": "t1", "callId": "c1", "reason": "overflow", "strategy": "summarize", "tokens": 186_400, "window": 200_000,
+            }}),
+            json!({"type": "CUSTOM", "name": "context.limited", "value": {
+                "turnId": "t1", "callId": "c1", "reason": "overflow", "tokens": 186_400,
+            }}),
+            json!({"type": "CUSTOM", "name": "context.replaced", "value": {
+                "turnId": "t1", "callId": "c1", "epoch": 2, "tokens": 20, "background": true,
+            }}),
+            json!({"type": "CUSTOM", "name": "context.replaced", "value": {"turnId": "t1", "epoch": 2, "tokens": 20, "background": true}}),
+            json!({"type": "CUSTOM", "name": "context.kept", "value": {"turnId": "t1", "callId": "c1", "reason": "no_gain"}}),
+        ]
+    );
+    let cursors: Vec<_> = render(Dialect::V1, &said).iter().map(|(cursor, _)| cursor.unwrap()).collect();
+    assert_eq!(cursors, ["4", "5", "6", "7", "8"]);
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::message::{self, Messages};
 use crate::agui::Dialect;
 use crate::agui::encode::Writer;
-use crate::agui::event::{AguiEvent, ReasoningId};
+use crate::agui::event::{AguiEvent, ContextNews, ReasoningId};
 use crate::ids::{Millis, NodeId, ToolCallId};
 use crate::protocol::{Content as Said, Cursor, Event, EventBody, Frames, Live, Message, OpenCall, Role, Snapshot, Writing};
 
@@ -122,6 +122,20 @@ impl<'a> Pieces<'a> {
             EventBody::MessageNew { shown_id: Some(id), message: Some(message), .. } => self.message(id, message),
             EventBody::Live(live) => self.live(live),
             EventBody::Resync(snapshot) => self.snapshot(snapshot),
+            EventBody::ContextLimited { turn_id, call_id, reason, strategy, tokens, window } => {
+                let strategy = strategy.as_deref();
+                let value = ContextNews::Limited { turn_id, call_id, reason: *reason, strategy, tokens: *tokens, window: *window };
+                self.push(AguiEvent::Custom { name: "context.limited", value });
+            }
+            EventBody::ContextReplaced { turn_id, call_id, epoch, tokens, background } => {
+                let call_id = call_id.as_ref();
+                let value = ContextNews::Replaced { turn_id, call_id, epoch: *epoch, tokens: *tokens, background: *background };
+                self.push(AguiEvent::Custom { name: "context.replaced", value });
+            }
+            EventBody::ContextKept { turn_id, call_id, reason } => {
+                let value = ContextNews::Kept { turn_id, call_id, reason: *reason };
+                self.push(AguiEvent::Custom { name: "context.kept", value });
+            }
             EventBody::MessageNew { .. }
             | EventBody::SessionCreated { .. }
             | EventBody::SessionForked { .. }
@@ -138,7 +152,9 @@ impl<'a> Pieces<'a> {
             | EventBody::CallStarted { .. }
             | EventBody::CallCompleted { .. }
             | EventBody::CallFailed { .. }
-            | EventBody::CallVoided { .. } => {}
+            | EventBody::CallVoided { .. }
+            | EventBody::ArrivalQueued { .. }
+            | EventBody::ArrivalConsumed { .. } => {}
         }
     }
 

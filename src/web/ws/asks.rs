@@ -12,6 +12,11 @@ use crate::ids::{SessionId, TurnId};
 use crate::protocol::native::Ask;
 use crate::protocol::{Accepted, Forked, Frames, HeadAnswer, Refusal, SessionPage};
 
+/// What a refusal calls a session.
+const SESSION: &str = "session_id";
+/// What AG-UI's clients call it.
+const THREAD: &str = "threadId";
+
 /// What came of a question.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
@@ -121,15 +126,29 @@ pub(super) fn run_error(reference: Option<&str>, thread: Option<&SessionId>, run
         refusal: &'a Refusal,
     }
     super::super::error::count(refusal.code);
-    text(&RunError { kind: "error", reference, thread_id: thread, run_id: run, refusal })
+    let mut refusal = in_threads(refusal);
+    if thread.is_some() {
+        refusal.details.remove(THREAD);
+    }
+    text(&RunError { kind: "error", reference, thread_id: thread, run_id: run, refusal: &refusal })
 }
 
 /// `{type: "unsubscribed", …, error, message, …}`: no more comes of a session, which is called `field` here.
 pub(super) fn unsubscribed(field: &'static str, session: &SessionId, refusal: &Refusal) -> Texts {
     let mut refusal = refusal.clone();
+    refusal.details.remove(SESSION);
     refusal.details.insert("type".to_owned(), "unsubscribed".into());
     refusal.details.insert(field.to_owned(), session.as_str().into());
     text(&refusal)
+}
+
+/// A refusal that names its session as AG-UI's clients call it.
+pub(super) fn in_threads(refusal: &Refusal) -> Refusal {
+    let mut refusal = refusal.clone();
+    if let Some(session) = refusal.details.remove(SESSION) {
+        refusal.details.insert(THREAD.to_owned(), session);
+    }
+    refusal
 }
 
 /// JSON as one frame.

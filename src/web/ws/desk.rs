@@ -27,6 +27,8 @@ pub(super) struct Desk {
     /// Runs that are told.
     runs: usize,
     subscriptions: Subscriptions,
+    /// How its refusals are spelled.
+    spelled: fn(&Refusal) -> Refusal,
 }
 
 /// What a task did.
@@ -57,9 +59,9 @@ pub(super) struct Opened {
 }
 
 impl Desk {
-    /// Of whoever `caller` is.
-    pub(super) fn new(state: Data<State>, caller: Caller, outbox: Outbox) -> Self {
-        Self { state, caller, outbox, tasks: JoinSet::new(), asked: 0, runs: 0, subscriptions: Subscriptions::default() }
+    /// Of whoever `caller` is; its refusals are `spelled` like this.
+    pub(super) fn new(state: Data<State>, caller: Caller, outbox: Outbox, spelled: fn(&Refusal) -> Refusal) -> Self {
+        Self { state, caller, outbox, tasks: JoinSet::new(), asked: 0, runs: 0, subscriptions: Subscriptions::default(), spelled }
     }
 
     /// Whether nothing is left to be told.
@@ -83,7 +85,7 @@ impl Desk {
 
     /// Answers with a refusal.
     pub(super) fn refuse(&self, reference: Option<&str>, refusal: &Refusal) -> Handled {
-        Ok(self.outbox.texts(asks::error(reference, refusal))?)
+        Ok(self.outbox.texts(asks::error(reference, &(self.spelled)(refusal)))?)
     }
 
     /// Refuses what would be one frame too many to be answered.
@@ -111,13 +113,13 @@ impl Desk {
         if let Err(refusal) = self.must_have_room() {
             return self.refuse(reference.as_deref(), &refusal);
         }
-        let (state, caller, outbox) = (self.state.clone(), self.caller.clone(), self.outbox.clone());
+        let (state, caller, outbox, spelled) = (self.state.clone(), self.caller.clone(), self.outbox.clone(), self.spelled);
         self.asked += 1;
         self.tasks.spawn_local(async move {
             let reference = reference.as_deref();
             Finished::Answered(match asks::carry_out(&state, &caller, ask).await {
                 Ok(answer) => outbox.texts(asks::ack(reference, &answer)),
-                Err(refusal) => outbox.texts(asks::error(reference, &refusal)),
+                Err(refusal) => outbox.texts(asks::error(reference, &spelled(&refusal))),
             })
         });
         Ok(())

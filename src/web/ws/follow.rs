@@ -108,7 +108,7 @@ impl Follow {
         let mut wait = Wait { gone, abort: link.abort.clone(), turn: Some(turn) };
         let mut stream = match by {
             By::Name(after) => match state.runtime.run(&key, &names.run, after).await {
-                Ok(run) => RunStream::resumed(names, run, after, state.draining.clone()),
+                Ok(run) => RunStream::resumed(names, run, after, state.draining.clone()).of(&state.runtime, &key),
                 Err(refusal) => return Some(Followed::Nothing(refusal)),
             },
             By::Submit(input) => match state.runtime.submit(&key, *input).await {
@@ -116,7 +116,7 @@ impl Follow {
                     if submitted.accepted.duplicate {
                         presence.over();
                     }
-                    RunStream::submitted(names, submitted, state.draining.clone())
+                    RunStream::submitted(names, submitted, state.draining.clone()).of(&state.runtime, &key)
                 }
                 Err(refusal) => {
                     presence.over();

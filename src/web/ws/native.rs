@@ -11,8 +11,8 @@ use super::done::Handled;
 use super::outbox::Outbox;
 use super::source::{Events, Source};
 use crate::ids::SessionId;
-use crate::protocol::Cursor;
 use crate::protocol::native::{Ask, SocketFrame};
+use crate::protocol::{Cursor, Refusal};
 
 /// A socket's native talk.
 pub(super) struct Native {
@@ -22,7 +22,7 @@ pub(super) struct Native {
 impl Native {
     /// With whoever `caller` is.
     pub(super) fn new(state: Data<State>, caller: Caller, outbox: Outbox) -> Self {
-        Self { desk: Desk::new(state, caller, outbox) }
+        Self { desk: Desk::new(state, caller, outbox, Refusal::clone) }
     }
 
     /// Whether nothing is left to be told.

@@ -96,7 +96,7 @@ impl From<Frames> for Texts {
 }
 
 /// Whoever tells a run goes on while less than so many bytes wait.
-const READY_BYTES: usize = 64 << 10;
+const READY_BYTES: usize = 16 << 10;
 
 /// One thing to write.
 #[derive(Debug)]

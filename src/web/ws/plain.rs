@@ -130,7 +130,7 @@ impl Plain {
         let agents = self.state.agent(&self.agent_id).map_or(OnBusy::Refuse, |agent| agent.on_busy);
         match input.headwater.on_busy.unwrap_or(agents) {
             OnBusy::Refuse => false,
-            OnBusy::Queue | OnBusy::Merge | OnBusy::Cancel => true,
+            OnBusy::Queue | OnBusy::Merge | OnBusy::Steer | OnBusy::Cancel => true,
         }
     }
 

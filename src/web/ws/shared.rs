@@ -38,7 +38,7 @@ pub(super) struct Shared {
 impl Shared {
     /// With agent `agent_id`.
     pub(super) fn new(state: Data<State>, caller: Caller, agent_id: AgentId, dialect: Dialect, outbox: Outbox) -> Self {
-        let desk = Desk::new(state, caller, outbox);
+        let desk = Desk::new(state, caller, outbox, asks::in_threads);
         Self { agent_id, dialect, desk, gone: CancellationToken::new(), voices: HashMap::new(), runs: HashMap::new() }
     }
 

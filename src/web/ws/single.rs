@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use actix_web::web::Data;
+use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -17,7 +18,7 @@ use super::outbox::{Full, Outbox, Texts};
 use super::voice::Voice;
 use crate::clock;
 use crate::ids::{SessionId, SessionKey};
-use crate::protocol::{Code, Input};
+use crate::protocol::{Code, Cursor, Input, Refusal};
 use crate::runtime::OnDisconnect;
 
 /// A run to be told.
@@ -78,16 +79,41 @@ impl Single {
         outbox.texts(asks::run_ack(reference, &names.thread, &names.run, &submitted.accepted))?;
         let turn = submitted.accepted.turn_id.clone();
         let envelope = Envelope::of_thread(&names.thread);
-        let mut stream = RunStream::submitted(names, submitted, state.draining.clone());
+        let mut stream = RunStream::submitted(names.clone(), submitted, state.draining.clone()).of(&state.runtime, &key);
         let mut first = Texts::within(envelope.clone());
         if stream.is_queued()
             && let Some(begun) = here(gone, stream.next_into(Texts::within(envelope.clone()))).await?
         {
             first = begun;
         }
-        let Some(speaking) = here(gone, voice.speak()).await? else {
+        let at_once = voice.speak().now_or_never();
+        let waited = at_once.is_none();
+        if waited
+            && first.is_empty()
+            && let Some(opening) = here(gone, stream.next_into(Texts::within(envelope.clone()))).await?
+        {
+            first = opening;
+        }
+        let speaking = match at_once {
+            Some(speaking) => speaking,
+            None => here(gone, voice.speak()).await?,
+        };
+        let Some(speaking) = speaking else {
             return Self::stay(stream, presence, on_disconnect, gone).await;
         };
+        if waited && stream.end().is_none() {
+            // Nobody read it meanwhile, and there may have been more than waits for a reader: the log has it.
+            match gone_on(&state, &key, &names, first.cursor()).await {
+                Ok(rest) => stream = rest,
+                Err(refusal) => {
+                    outbox.texts(asks::run_error(reference, Some(&names.thread), Some(&names.run), &refusal))?;
+                    return Ok(None);
+                }
+            }
+            if first.cursor().is_none() {
+                first = Texts::within(envelope.clone());
+            }
+        }
         loop {
             if !first.is_empty() {
                 speaking.told(first.cursor(), &turn);
@@ -116,6 +142,12 @@ impl Single {
         presence.over();
         Err(Left::Subscribed)
     }
+}
+
+/// What follows `after` in a run; without a place the whole run.
+async fn gone_on(state: &Data<State>, key: &SessionKey, names: &Names, after: Option<Cursor>) -> Result<RunStream, Refusal> {
+    let run = state.runtime.run(key, &names.run, after).await?;
+    Ok(RunStream::resumed(names.clone(), run, after, state.draining.clone()))
 }
 
 /// Why a run isn't told to its end.

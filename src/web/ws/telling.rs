@@ -2,14 +2,17 @@
 //! whoever asked for it. What others wrote comes with the run's start; when the branch changes the whole is to be shown again.
 //! Without IO. May not know sockets.
 
+mod step;
+
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::run::Chunk;
+use self::step::{Step, goes_on, is_silent};
+use super::super::run::{Chunk, whole};
 use crate::agui::{self, Dialect, Outcome};
 use crate::ids::{Millis, NodeId, SERVER_PREFIX, SessionId, ToolCallId, TurnId};
-use crate::protocol::{Cursor, Event, EventBody, Frames, Message, Role, Snapshot, Usage};
-use crate::runtime::{Batch, TurnEnd};
+use crate::protocol::{Cursor, Event, Frames, Message, Usage};
+use crate::runtime::{Batch, Joined, TurnEnd};
 
 /// Where in a session's events its reader is, and what of them is still to be told.
 #[derive(Clone, Debug)]
@@ -64,24 +67,6 @@ pub(super) struct Over {
     at: Millis,
 }
 
-/// What an event means for the reader.
-enum Step {
-    /// Nothing.
-    Silent,
-    /// It is told inside the run.
-    Inside,
-    /// It waits for what comes next.
-    Pending,
-    /// A run starts.
-    Starts,
-    /// The run ends.
-    Ends(TurnEnd),
-    /// A run starts and ends at once.
-    Passes(TurnEnd),
-    /// The whole is to be shown.
-    Moves,
-}
-
 impl Telling {
     /// At the beginning of session `thread`, for a reader of `dialect`.
     pub(super) fn new(dialect: Dialect, thread: SessionId) -> Self {
@@ -102,18 +87,27 @@ impl Telling {
         }
     }
 
-    /// The state after `events`, which lead to a place and begin somewhere (or `at_start`). Nothing, when they are too few to say.
-    pub(super) fn after(mut self, events: &[Event], at_start: bool) -> Option<Self> {
-        self.knows = Knows { head: at_start, run: at_start };
+    /// Looks for the state at a place: the events that lead to it are [passed](Self::look), from somewhere on or from the session's
+    /// start.
+    pub(super) fn looking(self, at_start: bool) -> Self {
+        Self { knows: Knows { head: at_start, run: at_start }, ..self }
+    }
+
+    /// Passes events that lead to a place.
+    pub(super) fn look(&mut self, events: &[Event]) {
         for event in events {
             match self.step(event) {
-                Step::Starts => self.started(),
+                Step::Starts | Step::StartsWith => self.started(),
                 Step::Ends(_) | Step::Passes(_) => self.ended(),
                 Step::Silent | Step::Inside | Step::Pending | Step::Moves => {}
             }
         }
         // A reader that names a place has what is before it.
         (self.news, self.pending, self.moved) = (Vec::new(), None, false);
+    }
+
+    /// The state at the place. Nothing, when the events were too few to say.
+    pub(super) fn found(self) -> Option<Self> {
         (self.knows.head && self.knows.run).then_some(self)
     }
 
@@ -139,7 +133,7 @@ impl Telling {
         for event in events {
             let (cursor, at) = (event.cursor, event.at);
             match self.step(event) {
-                Step::Starts => self.started(),
+                Step::Starts | Step::StartsWith => self.started(),
                 Step::Ends(end) => {
                     let run = self.run.take();
                     over.extend(run.map(|Run { name, usage, .. }| Over { name, end, usage, cursor, at }));
@@ -153,16 +147,11 @@ impl Telling {
 
     /// The whole conversation as it is at `cursor`: in the run that goes on, else in the last one that is over, else in a run of its
     /// own. Those that are over are told first, each by its start and end.
-    pub(super) fn show(
-        &mut self,
-        snapshot: &Snapshot,
-        cursor: Cursor,
-        waiting: &[ToolCallId],
-        mut over: Vec<Over>,
-        chunk: &mut impl Chunk,
-    ) {
+    pub(super) fn show(&mut self, joined: &Joined, mut over: Vec<Over>, chunk: &mut impl Chunk) {
+        let Joined { snapshot, cursor, waiting, .. } = joined;
+        let cursor = *cursor;
         if let Some((_, at)) = self.pending.take().filter(|_| self.joined.is_some()) {
-            over.push(self.over_at_once(TurnEnd::Waiting { calls: waiting.to_vec() }, Some(cursor), at));
+            over.push(self.over_at_once(TurnEnd::Waiting { calls: waiting.clone() }, Some(cursor), at));
         }
         (self.news, self.pending, self.moved, self.after) = (Vec::new(), None, false, Some(cursor));
         let now = crate::clock::now();
@@ -178,7 +167,9 @@ impl Telling {
             self.joined = None;
         } else if let Some(run) = &self.run {
             chunk.add(&agui::run_started(self.dialect, &self.thread, &run.name, now));
-            chunk.add(&agui::snapshot(self.dialect, snapshot, Some(cursor)));
+            for frames in whole(self.dialect, joined) {
+                chunk.add(&frames);
+            }
         }
     }
 
@@ -207,11 +198,17 @@ impl Telling {
             match step {
                 Step::Inside => inside = Some(inside.map_or(index, |range| range.start)..index + 1),
                 Step::Silent | Step::Pending => {}
-                Step::Starts | Step::Ends(_) | Step::Passes(_) | Step::Moves => self.tell(batch, inside.take(), chunk),
+                Step::Starts | Step::StartsWith | Step::Ends(_) | Step::Passes(_) | Step::Moves => {
+                    self.tell(batch, inside.take(), chunk);
+                }
             }
             match step {
                 Step::Silent | Step::Inside | Step::Pending => {}
-                Step::Starts => self.start(event, chunk),
+                Step::Starts => self.start(event, event.cursor, chunk),
+                Step::StartsWith => {
+                    self.start(event, None, chunk);
+                    inside = Some(index..index + 1);
+                }
                 Step::Ends(end) => {
                     self.end(&end, event.cursor, event.at, chunk);
                     if self.moved {
@@ -254,9 +251,9 @@ impl Telling {
         }
     }
 
-    fn start(&mut self, event: &Event, chunk: &mut impl Chunk) {
+    fn start(&mut self, event: &Event, cursor: Option<Cursor>, chunk: &mut impl Chunk) {
         let Some(run) = &self.run else { return };
-        chunk.add(&agui::run_started_with(self.dialect, &self.thread, &run.name, &self.news, event.at, event.cursor));
+        chunk.add(&agui::run_started_with(self.dialect, &self.thread, &run.name, &self.news, event.at, cursor));
         self.started();
     }
 
@@ -298,121 +295,6 @@ impl Telling {
     fn ended(&mut self) {
         (self.news, self.pending, self.joined, self.run) = (Vec::new(), None, None, None);
     }
-
-    /// What an event means, and what is known after it.
-    fn step(&mut self, event: &Event) -> Step {
-        if let EventBody::CallStarted { .. } = event.body {
-            self.call = event.cursor.map(|cursor| cursor.seq);
-        } else if let EventBody::CallCompleted { .. } | EventBody::CallFailed { .. } | EventBody::CallVoided { .. } = event.body {
-            self.call = None;
-        }
-        match &event.body {
-            EventBody::MessageNew { node_id, parent_id, shown_id, message, .. } => {
-                let follows = self.head == *parent_id;
-                self.head = Some(node_id.clone());
-                self.knows.head = true;
-                self.message(event, follows, shown_id.as_ref(), message.as_ref())
-            }
-            EventBody::HeadMoved { head_id, .. } => {
-                let moves = self.head != *head_id;
-                self.head.clone_from(head_id);
-                self.knows.head = true;
-                self.moves(moves)
-            }
-            EventBody::TurnStarted { turn_id, .. } => {
-                self.knows.run = true;
-                self.begins(turn_id, turn_id.clone())
-            }
-            EventBody::TurnJoined { turn_id, name } if self.run.is_none() => {
-                self.joined = Some((turn_id.clone(), name.clone()));
-                self.pending = Some((event.cursor, event.at));
-                Step::Pending
-            }
-            EventBody::CallStarted { turn_id, hidden: false, .. } if self.run.is_none() => match &self.joined {
-                Some((turn, name)) if turn == turn_id => {
-                    self.knows.run = true;
-                    let name = name.clone();
-                    self.begins(turn_id, name)
-                }
-                // Where the turn began isn't known.
-                Some(_) | None if !self.knows.run => Step::Silent,
-                Some(_) | None => self.begins(turn_id, turn_id.clone()),
-            },
-            EventBody::CallCompleted { usage, .. } => {
-                if let Some(run) = &mut self.run {
-                    run.usage.extend(usage.clone());
-                }
-                Step::Silent
-            }
-            EventBody::TurnCompleted { turn_id } => self.turn_ends(turn_id, TurnEnd::Completed),
-            EventBody::TurnFailed { turn_id, code, message } => {
-                self.turn_ends(turn_id, TurnEnd::Failed { code: *code, message: message.clone() })
-            }
-            EventBody::TurnWaiting { turn_id, calls } => {
-                self.open.clone_from(calls);
-                self.turn_ends(turn_id, TurnEnd::Waiting { calls: calls.clone() })
-            }
-            EventBody::TurnCancelled { turn_id, .. } => {
-                self.open.clear();
-                match &self.run {
-                    Some(run) if run.turn == *turn_id => Step::Ends(TurnEnd::Cancelled),
-                    // One that waited.
-                    Some(_) | None => Step::Silent,
-                }
-            }
-            EventBody::Live(_) | EventBody::Resync(_) if self.run.is_some() => Step::Inside,
-            EventBody::Resync(_) => self.moves(true),
-            EventBody::Live(_)
-            | EventBody::TurnJoined { .. }
-            | EventBody::CallStarted { .. }
-            | EventBody::TurnQueued { .. }
-            | EventBody::TurnRecovered { .. }
-            | EventBody::SessionCreated { .. }
-            | EventBody::SessionForked { .. }
-            | EventBody::SessionUpdated { .. }
-            | EventBody::CallFailed { .. }
-            | EventBody::CallVoided { .. } => Step::Silent,
-        }
-    }
-
-    fn message(&mut self, event: &Event, follows: bool, shown: Option<&NodeId>, message: Option<&Arc<Message>>) -> Step {
-        if let Some(answered) = message.and_then(|message| message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool)) {
-            self.open.retain(|call| call != answered);
-        }
-        match (shown, message) {
-            (Some(_), _) if self.run.is_some() => Step::Inside,
-            (Some(id), Some(message)) if follows && !self.moved => {
-                self.news.push(Arc::new((**message).clone().with_id(id.clone())));
-                self.pending = Some((event.cursor, event.at));
-                Step::Pending
-            }
-            // For models only.
-            (None, _) if follows => Step::Silent,
-            // What it says isn't said here, or it stands on another branch.
-            (Some(_) | None, _) => self.moves(true),
-        }
-    }
-
-    /// The path is another one: shown once the run is over.
-    fn moves(&mut self, moves: bool) -> Step {
-        self.moved |= moves;
-        if moves && self.run.is_none() { Step::Moves } else { Step::Silent }
-    }
-
-    fn begins(&mut self, turn: &TurnId, name: TurnId) -> Step {
-        self.open.clear();
-        self.run = Some(Run { turn: turn.clone(), name, usage: Vec::new() });
-        Step::Starts
-    }
-
-    fn turn_ends(&mut self, turn: &TurnId, end: TurnEnd) -> Step {
-        self.knows.run = true;
-        match (&self.run, &self.joined) {
-            (Some(run), _) if run.turn == *turn => Step::Ends(end),
-            (None, Some((joined, _))) if joined == turn => Step::Passes(end),
-            (Some(_) | None, _) => Step::Silent,
-        }
-    }
 }
 
 /// A run that only shows the whole.
@@ -421,38 +303,7 @@ fn shown(cursor: Cursor, waiting: &[ToolCallId], at: Millis) -> Over {
     Over { name: own(cursor), end, usage: Vec::new(), cursor: Some(cursor), at }
 }
 
-/// Whether a turn goes on or ends with it that got results.
-fn goes_on(body: &EventBody) -> bool {
-    matches!(body, EventBody::CallStarted { .. } | EventBody::TurnCompleted { .. } | EventBody::TurnFailed { .. })
-}
-
 /// The name of a run that nobody asked for.
 fn own(cursor: Cursor) -> TurnId {
     TurnId::from(format!("{SERVER_PREFIX}at_{cursor}"))
-}
-
-/// Whether nothing is told of it inside a run.
-fn is_silent(body: &EventBody) -> bool {
-    match body {
-        EventBody::Live(_) | EventBody::Resync(_) => false,
-        EventBody::MessageNew { message, .. } => {
-            message.as_ref().is_none_or(|message| !matches!(message.role, Role::Tool | Role::Activity))
-        }
-        EventBody::SessionCreated { .. }
-        | EventBody::SessionForked { .. }
-        | EventBody::SessionUpdated { .. }
-        | EventBody::HeadMoved { .. }
-        | EventBody::TurnQueued { .. }
-        | EventBody::TurnJoined { .. }
-        | EventBody::TurnWaiting { .. }
-        | EventBody::TurnStarted { .. }
-        | EventBody::TurnCompleted { .. }
-        | EventBody::TurnFailed { .. }
-        | EventBody::TurnCancelled { .. }
-        | EventBody::TurnRecovered { .. }
-        | EventBody::CallStarted { .. }
-        | EventBody::CallCompleted { .. }
-        | EventBody::CallFailed { .. }
-        | EventBody::CallVoided { .. } => true,
-    }
 }

@@ -16,7 +16,7 @@ use super::voice::Voice;
 use crate::agui::Dialect;
 use crate::ids::{SessionId, SessionKey};
 use crate::protocol::{Code, Cursor, Refusal};
-use crate::runtime::{SessionEvents, StreamEnd, Told};
+use crate::runtime::{Joined, SessionEvents, StreamEnd, Told};
 
 /// So many records are looked at first to learn what led to a place; then four times as many.
 const LOOK_BACK: u64 = 64;
@@ -114,7 +114,7 @@ impl Thread {
         self.events = None;
         let joined = self.state.runtime.join(&self.key).await?;
         // The events tell of the running turn.
-        drop(joined.running);
+        let joined = Joined { running: None, ..joined };
         let until = joined.cursor.seq;
         let (mut seq, mut over) = (moved.seq, Vec::new());
         while seq < until {
@@ -123,7 +123,7 @@ impl Thread {
             self.telling.pass_over(&events, &mut over);
             seq = last;
         }
-        self.telling.show(&joined.snapshot, joined.cursor, &joined.waiting, over, &mut self.opening);
+        self.telling.show(&joined, over, &mut self.opening);
         self.cursor = joined.cursor;
         self.events = Some(self.state.runtime.session_events(&self.key, joined.cursor, self.telling.call()).await?);
         Ok(())
@@ -146,23 +146,28 @@ impl Thread {
 /// The whole conversation, and the place at which it is so.
 async fn join(state: &State, key: &SessionKey, dialect: Dialect) -> Result<(Telling, Cursor, Texts), Refusal> {
     let joined = state.runtime.join(key).await?;
-    let (cursor, waiting, snapshot) = (joined.cursor, joined.waiting, joined.snapshot);
     // The events tell of the running turn.
-    drop(joined.running);
+    let joined = Joined { running: None, ..joined };
+    let cursor = joined.cursor;
     let mut telling = look_back(state, key, dialect, cursor).await?;
     let mut opening = Texts::within(Envelope::of_thread(&key.session));
-    telling.show(&snapshot, cursor, &waiting, Vec::new(), &mut opening);
+    telling.show(&joined, Vec::new(), &mut opening);
     Ok((telling, cursor, opening))
 }
 
-/// What led to a place.
+/// What led to a place. It is looked at page by page, from further and further back.
 async fn look_back(state: &State, key: &SessionKey, dialect: Dialect, place: Cursor) -> Result<Telling, Refusal> {
     let mut limit = LOOK_BACK;
     loop {
         let at_start = limit >= place.seq;
-        let events = state.runtime.told_until(key, place.seq, limit).await?;
-        let telling = Telling::new(dialect, key.session.clone()).after(&events, at_start);
-        if let Some(telling) = telling {
+        let mut telling = Telling::new(dialect, key.session.clone()).looking(at_start);
+        let mut seq = place.seq.saturating_sub(limit);
+        while seq < place.seq {
+            let last = place.seq.min(seq + LOOK_BACK);
+            telling.look(&state.runtime.told_until(key, last, last - seq).await?);
+            seq = last;
+        }
+        if let Some(telling) = telling.found() {
             return Ok(telling);
         }
         if at_start {
