@@ -138,7 +138,7 @@ fn runtime_options(config: &Config) -> Result<runtime::Options, Error> {
     let llm = |(id, options): (&String, &provider::Options)| {
         // The configuration has its paths in full.
         let factory = provider::factory(options, Path::new("")).map_err(|source| Error::Llm { id: id.clone(), source })?;
-        Ok((id.clone(), Llm { factory, attempts: provider::attempts(options) }))
+        Ok((id.clone(), Llm { factory, attempts: provider::attempts(options), abilities: options.abilities() }))
     };
     let llms = config.llms.iter().map(llm).collect::<Result<_, Error>>()?;
     Ok(runtime::Options { agents: config.agents.clone(), llms, limits: config.sessions.clone() })

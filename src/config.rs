@@ -22,7 +22,7 @@ use serde::Deserialize;
 use toml::de::ValueDeserializer;
 
 use crate::ids::AgentId;
-use crate::runtime::{AgentOptions, Limits};
+use crate::runtime::{AgentOptions, Limits, Misfit};
 use crate::{provider, store, telemetry, web};
 use document::Document;
 
@@ -86,6 +86,7 @@ impl Config {
             agents: agents(document)?,
         };
         config.check_llms_exist(document)?;
+        config.check_contexts(document)?;
         config.check_exposure(document)?;
         Ok(config)
     }
@@ -94,12 +95,35 @@ impl Config {
         for (id, agent) in &self.agents {
             if !self.llms.contains_key(&agent.llm) {
                 let what = format!("there is no [llm.{}] for the agent `{id}`", agent.llm);
-                let known: Vec<&str> = self.llms.keys().map(String::as_str).collect();
-                let help = words::meant(&agent.llm, &known, "llms");
-                return Err(Wrong { help: Some(help), ..document.wrong(&["agent", id.as_str(), "llm"], what) });
+                return Err(Wrong { help: Some(self.meant_llm(&agent.llm)), ..document.wrong(&["agent", id.as_str(), "llm"], what) });
             }
         }
         Ok(())
+    }
+
+    /// Whether room can be made as each agent says.
+    fn check_contexts(&self, document: &Document<'_>) -> Result<(), Wrong> {
+        for (id, agent) in &self.agents {
+            let context = ["agent", id.as_str(), "context"];
+            let list = ["agent", id.as_str(), "context", "strategy"];
+            if let Err(Misfit { strategy, key, what, help }) = agent.context.check(agent.system.as_deref()) {
+                let wrong = match strategy {
+                    Some(index) => document.wrong_in_list(&list, index, key, what),
+                    None => document.wrong(&[&context[..], &[key]].concat(), what),
+                };
+                return Err(Wrong { help: Some(help), ..wrong });
+            }
+            let mut llms = agent.context.strategy.iter().enumerate().filter_map(|(index, strategy)| Some((index, strategy.llm.as_ref()?)));
+            if let Some((index, llm)) = llms.find(|(_, llm)| !self.llms.contains_key(*llm)) {
+                let wrong = document.wrong_in_list(&list, index, "llm", format!("there is no [llm.{llm}] to write summaries"));
+                return Err(Wrong { help: Some(self.meant_llm(llm)), ..wrong });
+            }
+        }
+        Ok(())
+    }
+
+    fn meant_llm(&self, llm: &str) -> String {
+        words::meant(llm, &self.llms.keys().map(String::as_str).collect::<Vec<_>>(), "llms")
     }
 
     fn check_exposure(&self, document: &Document<'_>) -> Result<(), Wrong> {

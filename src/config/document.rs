@@ -152,6 +152,13 @@ impl<'s> Document<'s> {
         Wrong { place, what: what.into(), help: None }
     }
 
+    /// What is wrong at `key` of the `index`th table of the list at `path`.
+    pub(super) fn wrong_in_list(&self, path: &[&str], index: usize, key: &str, what: impl Into<String>) -> Wrong {
+        let item = self.value(path).and_then(|list| list.get_ref().as_array()?.get(index));
+        let value = item.and_then(|item| item.get_ref().as_table()?.get(key)).or(item);
+        Wrong { place: value.and_then(|value| self.sources.place(value.span())), what: what.into(), help: None }
+    }
+
     /// What is wrong with the name at the end of `path`.
     pub(super) fn wrong_name(&self, path: &[&str], what: impl Into<String>) -> Wrong {
         let key = path.split_last().and_then(|(name, table)| self.table(table)?.get_key_value(*name));

@@ -1,15 +1,18 @@
 //! The reference file and the code hold together; layers; bad input.
 
+mod contexts;
 mod refused;
 mod variables;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use super::document::known_keys;
 use super::*;
 use crate::protocol::OnBusy;
 use crate::provider::{AnthropicOptions, GeminiOptions, OpenaiOptions, ScriptOptions, Secret};
+use crate::runtime::{ContextOptions, KEEP_TURNS, StrategyOptions};
 
 const REFERENCE: &str = include_str!("../../config/default.toml");
 
@@ -101,7 +104,11 @@ fn the_reference_names_each_key_that_the_code_knows() {
     assert_documented("llm.main", known_keys::<OpenaiOptions>());
     assert_documented("llm.claude", known_keys::<AnthropicOptions>());
     assert_documented("llm.gemini", known_keys::<GeminiOptions>());
-    assert_documented("agent.demo", known_keys::<AgentOptions>());
+    let agent = known_keys::<AgentOptions>().into_iter().filter(|key| key != "context");
+    assert_documented("agent.demo", agent.collect());
+    let context = known_keys::<ContextOptions>().into_iter().filter(|key| key != "strategy");
+    assert_documented("agent.demo.context", context.collect());
+    assert_documented("agent.demo.context.strategy", known_keys::<StrategyOptions>());
 }
 
 #[test]
@@ -117,6 +124,8 @@ fn the_reference_names_each_default_of_the_code() {
     assert_eq!(gemini(&documented), gemini("model = \"gemini-2.5-flash\""));
     let agent = |text: &str| format!("{:?}", toml::from_str::<AgentOptions>(text).unwrap());
     assert_eq!(agent(&documented_defaults("agent.demo")), agent("llm = \"demo\""));
+    let strategy: StrategyOptions = toml::from_str(&documented_defaults("agent.demo.context.strategy")).unwrap();
+    assert_eq!((strategy.keep_turns, strategy.background), (Some(KEEP_TURNS), Some(false)));
     let config = variables(&[]).unwrap();
     assert_eq!(format!("{:?}", config.server), format!("{:?}", web::Options::default()));
     assert_eq!(config.store, store::Options::default());
@@ -126,9 +135,12 @@ fn the_reference_names_each_default_of_the_code() {
 fn every_line_of_the_reference_is_good() {
     let uncommented = documented().into_iter().fold((String::new(), String::new()), |(mut text, last), (section, line, _)| {
         if section != last {
-            text = text + "[" + &section + "]\n";
+            let (open, close) = if section.ends_with(".strategy") { ("[[", "]]\n") } else { ("[", "]\n") };
+            text = text + open + &section + close;
         }
-        (text + &line + "\n", section)
+        // The two that don't go together.
+        let line = if line.starts_with("idle_secs") && section.ends_with(".strategy") { String::new() } else { line + "\n" };
+        (text + &line, section)
     });
     let config = file(&uncommented.0);
     assert!(matches!(config.llms["main"], provider::Options::Openai(_)));
@@ -179,7 +191,8 @@ fn variables_find_names_that_they_cannot_spell() {
 
 #[test]
 fn an_agent_says_what_becomes_of_a_submit_while_a_turn_is_there() {
-    for (value, on_busy) in [("refuse", OnBusy::Refuse), ("queue", OnBusy::Queue), ("merge", OnBusy::Merge), ("cancel", OnBusy::Cancel)] {
+    let all = [OnBusy::Refuse, OnBusy::Queue, OnBusy::Merge, OnBusy::Steer, OnBusy::Cancel];
+    for (value, on_busy) in ["refuse", "queue", "merge", "steer", "cancel"].into_iter().zip(all) {
         let config = file(&format!("[agent.bot]\nllm = \"demo\"\non_busy = \"{value}\"\n"));
         assert_eq!(config.agents[&AgentId::from("bot")].on_busy, on_busy);
     }

@@ -147,15 +147,7 @@ bot.toml:4:11: a secret has exactly one of `env` and `file`
 }
 
 #[test]
-fn what_becomes_of_a_submit_while_a_turn_is_there_is_one_of_four() {
-    assert_refused(
-        "[agent.bot]\nllm = \"demo\"\non_busy = \"steer\"",
-        r#"
-bot.toml:3:11: steering isn't available yet; write "refuse", "queue", "merge" or "cancel"
-  |
-3 | on_busy = "steer"
-  |           ^^^^^^^"#,
-    );
+fn what_becomes_of_a_submit_while_a_turn_is_there_is_one_of_five() {
     assert_refused(
         "[agent.bot]\nllm = \"demo\"\non_busy = \"wait\"",
         r#"
@@ -163,7 +155,7 @@ bot.toml:3:11: `wait` is not a value that this can have
   |
 3 | on_busy = "wait"
   |           ^^^^^^
-the values are `refuse`, `queue`, `merge`, `cancel`"#,
+the values are `refuse`, `queue`, `merge`, `steer`, `cancel`"#,
     );
     assert_refused(
         "[agent.bot]\nllm = \"demo\"\non_busy = true",
