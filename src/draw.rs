@@ -95,6 +95,9 @@ fn add<'a>(due: &mut Vec<Due<'a>>, level: Option<&Vec<&'a TreeNode>>, indent: us
 }
 
 fn line(node: &TreeNode, text_max: usize) -> String {
+    if let Some(number) = node.epoch {
+        return epoch(node, number, text_max);
+    }
     let role = match (node.kind, node.message.role) {
         (NodeKind::Epoch, _) => "epoch",
         (NodeKind::Custom, _) => "custom",
@@ -118,6 +121,17 @@ fn line(node: &TreeNode, text_max: usize) -> String {
     in_one_line(&line).into_owned()
 }
 
+/// Where a shorter history begins: what it stands for, what it replaced, and the summary, when there is one.
+fn epoch(node: &TreeNode, number: u32, text_max: usize) -> String {
+    let end = match &node.reads_as {
+        Some(Some(last)) => format!(" (instead of all up to {last})"),
+        Some(None) | None => " (instead of nothing)".to_owned(),
+    };
+    let base = node.base_id.as_ref().map(|base| format!(" (replaced {base})")).unwrap_or_default();
+    let text: String = node.message.joined_text().chars().take(text_max).collect();
+    in_one_line(format!("{} epoch {number}{end}{base}: {text}", node.id).trim_end()).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -135,6 +149,9 @@ mod tests {
             partial: false,
             copied_from: None,
             hidden: false,
+            epoch: None,
+            base_id: None,
+            reads_as: None,
             labels: Vec::new(),
         }
     }

@@ -19,6 +19,8 @@ pub enum Told {
     Queued { turn_id: TurnId },
     /// A turn whose process was lost goes on.
     Recovered { turn_id: TurnId },
+    /// Room is made in the context window before the reply goes on.
+    Limited,
     /// A message became a node; a copy has none.
     Node(Box<Node>),
     /// The next message attaches elsewhere.
@@ -138,6 +140,7 @@ impl Told {
                 let WaitingTurn { turn_id, calls } = serde_json::from_str(json)?;
                 Self::Waiting { turn_id, calls }
             }
+            "context.limited" => Self::Limited,
             "message.new" => Self::Node(serde_json::from_str(json)?),
             "head.moved" => Self::HeadMoved,
             "llm.call.started" => match serde_json::from_str(json)? {
@@ -161,7 +164,7 @@ mod tests {
 
     use super::*;
     use crate::ids::CallId;
-    use crate::protocol::{Cursor, Event, EventBody, Role};
+    use crate::protocol::{Cursor, Event, EventBody, LimitReason, Role};
 
     /// An event as the server writes it.
     fn read(body: EventBody) -> Told {
@@ -188,8 +191,18 @@ mod tests {
             attempt: 2,
             reply_id: "r".into(),
             hidden,
+            arrivals: 0,
         };
         assert_eq!((read(started(false)), read(started(true))), (Told::Writing { reply_id: "r".into(), attempt: 2 }, Told::Other));
+        let limited = EventBody::ContextLimited {
+            turn_id: turn_id.clone(),
+            call_id: CallId::from("c"),
+            reason: LimitReason::Full,
+            strategy: Some("summarize".to_owned()),
+            tokens: 186_400,
+            window: Some(200_000),
+        };
+        assert_eq!(read(limited), Told::Limited);
         let delta = Live::Text { reply_id: "r".into(), delta: "hi".to_owned() };
         assert_eq!(read(EventBody::Live(delta.clone())), Told::Live(delta));
         let message = Message::text(Role::Assistant, "hi").with_id("r".into());
@@ -202,6 +215,7 @@ mod tests {
             shown_id: Some("r".into()),
             message: Some(Arc::new(message.clone())),
             copied_from: None,
+            reads_as: None,
             partial: true,
             call_id: None,
         };

@@ -214,6 +214,9 @@ mod tests {
             partial: false,
             copied_from: None,
             hidden: false,
+            epoch: None,
+            base_id: None,
+            reads_as: None,
             labels: Vec::new(),
         }
     }

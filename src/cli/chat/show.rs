@@ -71,6 +71,9 @@ impl Show {
             Told::Failed { code, retried: true } => vec![Piece::Aside(format!("(the model failed: {code}; trying again)"))],
             Told::Ended { end, .. } => self.ended(end),
             Told::Waiting { calls, .. } => vec![Piece::Aside(self.waits(calls))],
+            Told::Limited => {
+                vec![Piece::Aside("(the conversation is long: room is made for the reply; nothing of what you see is lost)".to_owned())]
+            }
             Told::Recovered { .. } => vec![Piece::Aside("(the server was lost and is back; the reply goes on)".to_owned())],
             Told::Failed { retried: false, .. } | Told::Started { .. } | Told::Queued { .. } | Told::HeadMoved | Told::Other => Vec::new(),
         }

@@ -62,6 +62,15 @@ fn a_reply_that_was_joined_late_is_shown_when_it_is_whole() {
 }
 
 #[test]
+fn room_is_made_in_one_line_and_copies_and_summaries_are_not_shown() {
+    let mut show = Show::default();
+    let summary = Node { shown_id: None, kind: NodeKind::Epoch, message: None, partial: false };
+    let copy = Node { shown_id: Some("r".into()), kind: NodeKind::Message, message: None, partial: false };
+    let events = [Told::Limited, Told::Node(Box::new(summary)), Told::Node(Box::new(copy)), writing("r2", 1), reply("r2", "Yes")];
+    assert_eq!(shown(&mut show, &events), "(the conversation is long: room is made for the reply; nothing of what you see is lost)|Yes|");
+}
+
+#[test]
 fn thoughts_and_calls_are_told_apart() {
     let mut show = Show::default();
     let thought = Live::Reasoning { reply_id: "r".into(), index: 1, delta: "hm".to_owned() };

@@ -324,6 +324,7 @@ impl Chat {
             }
             Told::Queued { .. }
             | Told::Recovered { .. }
+            | Told::Limited
             | Told::Node(_)
             | Told::HeadMoved
             | Told::Failed { .. }
