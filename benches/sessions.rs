@@ -89,7 +89,7 @@ fn turn(bodies: &mut Vec<Body>, n: usize, said: Body) {
         bodies.push(said);
         bodies.push(Body::TurnStarted(Box::new(TurnStarted { turn_id, agent_id: "bot".into(), digest, client: Client::default() })));
         let turn_id = id(2_000_000 + n).as_str().into();
-        bodies.push(Body::CallStarted(CallStarted { turn_id, call_id, attempt: 1, reply_id: id(n + 1), hidden: false }));
+        bodies.push(Body::CallStarted(CallStarted::of_path(turn_id, call_id, 1, id(n + 1))));
     } else {
         bodies.push(said);
         bodies.push(Body::CallCompleted(CallCompleted { call_id, hidden: false, finish: Finish::Stop, usage: None }));
@@ -118,7 +118,10 @@ fn runtime(store: Arc<dyn Store>) -> Runtime {
     let agent = toml::from_str("llm = \"brief\"").expect("an agent");
     let options = Options {
         agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
-        llms: BTreeMap::from([("brief".to_owned(), Llm { factory: Arc::new(|| Box::new(Brief)), attempts: 1 })]),
+        llms: BTreeMap::from([(
+            "brief".to_owned(),
+            Llm { factory: Arc::new(|| Box::new(Brief)), attempts: 1, abilities: headwater::runtime::Abilities::default() },
+        )]),
         limits: toml::from_str(LIMITS).expect("limits"),
     };
     let runtime = Runtime::new(options, store);

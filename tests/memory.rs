@@ -81,13 +81,7 @@ impl<T: FnMut(Body)> Log<T> {
             digest: Digest([7; 16]),
             client,
         })));
-        (self.take)(Body::CallStarted(CallStarted {
-            turn_id: turn_id(),
-            call_id: call_id(),
-            attempt: 1,
-            reply_id: id(first + 1).into(),
-            hidden: false,
-        }));
+        (self.take)(Body::CallStarted(CallStarted::of_path(turn_id(), call_id(), 1, id(first + 1).into())));
         let tool = format!("call_{first:022}");
         let calls = vec![ToolCall::new(tool.as_str().into(), "search", "{}")];
         let asks = self.message(Some(said), Message { tool_calls: calls, ..Message::text(Role::Assistant, words) });
@@ -171,7 +165,10 @@ fn runtime(store: Arc<dyn Store>) -> Runtime {
     let agent = toml::from_str("llm = \"brief\"").unwrap();
     let options = Options {
         agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
-        llms: BTreeMap::from([("brief".to_owned(), Llm { factory: Arc::new(|| Box::new(Brief)), attempts: 1 })]),
+        llms: BTreeMap::from([(
+            "brief".to_owned(),
+            Llm { factory: Arc::new(|| Box::new(Brief)), attempts: 1, abilities: headwater::runtime::Abilities::default() },
+        )]),
         limits: toml::from_str(limits).unwrap(),
     };
     let runtime = Runtime::new(options, store);

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::{self, Answer, Exchange};
 
-const LIMITS: &str = "readers_max = 16\nsession_requests_max = 256\nreader_batches_max = 256\nreader_bytes_max = 4194304\ncalls_per_turn_max = 8\nqueue_turns_max = 4\nqueue_messages_max = 8\nreply_bytes_max = 1048576\nidle_secs = 60\ndrain_secs = 5";
+const LIMITS: &str = "readers_max = 16\nsession_requests_max = 256\nreader_batches_max = 64\nreader_bytes_max = 4194304\ncalls_per_turn_max = 8\nqueue_turns_max = 4\nqueue_messages_max = 8\nreply_bytes_max = 1048576\nidle_secs = 60\ndrain_secs = 5";
 
 /// A server, stopped when dropped.
 pub struct TestApp {
@@ -34,32 +34,42 @@ impl TestApp {
 
     /// A server whose agents answer as the one that is built in.
     pub fn of_the_demo() -> Self {
-        Self::made(scripted(None), "", |_| {})
+        Self::made(scripted(None), 1, "", |_| {})
     }
 
     /// A server whose options `adjust` has changed.
     pub fn with(adjust: impl FnOnce(&mut web::Options)) -> Self {
-        Self::made(scripted(Some("script.toml")), "", adjust)
+        Self::made(scripted(Some("script.toml")), 1, "", adjust)
     }
 
     /// A server with more limits of sessions.
     pub fn limited(more: &'static str) -> Self {
-        Self::made(scripted(Some("script.toml")), more, |_| {})
+        Self::made(scripted(Some("script.toml")), 1, more, |_| {})
     }
 
     /// A server whose agents ask this model.
     pub fn over(model: provider::Factory, adjust: impl FnOnce(&mut web::Options)) -> Self {
-        Self::made(model, "", adjust)
+        Self::made(model, 1, "", adjust)
     }
 
-    fn made(model: provider::Factory, more: &'static str, adjust: impl FnOnce(&mut web::Options)) -> Self {
+    /// The same with other limits of sessions.
+    pub fn over_limited(model: provider::Factory, more: &'static str, adjust: impl FnOnce(&mut web::Options)) -> Self {
+        Self::made(model, 1, more, adjust)
+    }
+
+    /// A server whose agents ask this model twice, when it fails.
+    pub fn over_twice(model: provider::Factory) -> Self {
+        Self::made(model, 2, "", |_| {})
+    }
+
+    fn made(model: provider::Factory, attempts: u32, more: &'static str, adjust: impl FnOnce(&mut web::Options)) -> Self {
         let mut options = web::Options { workers: Some(2), ..web::Options::default() };
         adjust(&mut options);
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-                let serving = web::serve(&runtime(model, more), options, listener).expect("a server");
+                let serving = web::serve(&runtime(model, attempts, more), options, listener).expect("a server");
                 sender.send((serving.addresses[0], serving.draining, serving.handle)).expect("the test waits");
                 serving.server.await.expect("the server ends well");
             });
@@ -124,8 +134,9 @@ fn scripted(script: Option<&str>) -> provider::Factory {
 }
 
 /// A runtime whose agents ask this model.
-fn runtime(factory: provider::Factory, more: &str) -> Runtime {
+fn runtime(factory: provider::Factory, attempts: u32, more: &str) -> Runtime {
     let agent = |on_disconnect| AgentOptions {
+        context: headwater::runtime::ContextOptions::default(),
         llm: "script".to_owned(),
         system: None,
         partial_view: headwater::protocol::PartialView::default(),
@@ -140,10 +151,18 @@ fn runtime(factory: provider::Factory, more: &str) -> Runtime {
     ]);
     let options = Options {
         agents,
-        llms: BTreeMap::from([("script".to_owned(), Llm { factory, attempts: 1 })]),
-        limits: toml::from_str(&format!("{LIMITS}\n{more}")).expect("limits"),
+        llms: BTreeMap::from([("script".to_owned(), Llm { factory, attempts, abilities: headwater::runtime::Abilities::default() })]),
+        limits: limits(more),
     };
     Runtime::new(options, Arc::new(Memory::new()))
+}
+
+/// The limits, those of `more` instead of others.
+fn limits(more: &str) -> headwater::runtime::Limits {
+    let key = |line: &str| line.split(' ').next().map(str::to_owned);
+    let instead: Vec<_> = more.lines().map(key).collect();
+    let kept: Vec<&str> = LIMITS.lines().filter(|line| !instead.contains(&key(line))).collect();
+    toml::from_str(&format!("{}\n{more}", kept.join("\n"))).expect("limits")
 }
 
 /// A view of one user message.

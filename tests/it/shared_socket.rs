@@ -34,11 +34,11 @@ async fn connect(address: SocketAddr, path: &str, protocols: &str) -> Result<(Cl
 
 /// What came on a shared socket.
 #[derive(Default)]
-struct Heard {
+pub struct Heard {
     threads: BTreeMap<String, Reader>,
     chunks: BTreeMap<String, Vec<Value>>,
-    answers: Vec<Value>,
-    ended: Vec<Value>,
+    pub answers: Vec<Value>,
+    pub ended: Vec<Value>,
 }
 
 impl Heard {
@@ -48,19 +48,19 @@ impl Heard {
 }
 
 /// A device.
-struct Device {
-    client: Client,
-    heard: Heard,
+pub struct Device {
+    pub client: Client,
+    pub heard: Heard,
 }
 
 impl Device {
-    async fn open(app: &TestApp) -> Self {
+    pub async fn open(app: &TestApp) -> Self {
         let (client, chosen) = connect(app.address, "/agents/demo?protocolVersion=1.0", "ag-ui.ws.v1").await.expect("a socket");
         assert_eq!(chosen.as_deref(), Some("ag-ui.ws.v1"));
         Self { client, heard: Heard::default() }
     }
 
-    async fn say(&mut self, frame: &Value) {
+    pub async fn say(&mut self, frame: &Value) {
         self.client.say(frame).await;
     }
 
@@ -78,7 +78,7 @@ impl Device {
         }
     }
 
-    async fn until(&mut self, enough: impl Fn(&Heard) -> bool) {
+    pub async fn until(&mut self, enough: impl Fn(&Heard) -> bool) {
         let heard = tokio::time::timeout(Duration::from_secs(20), async {
             while !enough(&self.heard) {
                 self.hear().await;
@@ -89,7 +89,7 @@ impl Device {
     }
 
     /// Says something and waits for its answer.
-    async fn ask(&mut self, mut frame: Value) -> Value {
+    pub async fn ask(&mut self, mut frame: Value) -> Value {
         let reference = format!("ask-{}", self.heard.answers.len());
         frame["ref"] = json!(reference);
         self.say(&frame).await;
@@ -97,18 +97,18 @@ impl Device {
         self.heard.answers.iter().find(|answer| answer["ref"] == reference.as_str()).unwrap().clone()
     }
 
-    async fn subscribe(&mut self, thread: &str, after: Option<&str>) -> Value {
+    pub async fn subscribe(&mut self, thread: &str, after: Option<&str>) -> Value {
         let answer = self.ask(json!({"type": "subscribe", "threadId": thread, "after": after})).await;
         assert_eq!(answer["type"], "ack", "{answer}");
         answer
     }
 
     /// Waits for the ends of so many runs.
-    async fn ends(&mut self, thread: &str, count: usize) {
+    pub async fn ends(&mut self, thread: &str, count: usize) {
         self.until(|heard| heard.threads.get(thread).is_some_and(|reader| reader.ends.len() >= count)).await;
     }
 
-    fn reader(&self, thread: &str) -> &Reader {
+    pub fn reader(&self, thread: &str) -> &Reader {
         &self.heard.threads[thread]
     }
 }
@@ -354,6 +354,8 @@ async fn every_bad_frame_is_refused_and_the_socket_stays() {
         let field = |name: &str| refused.get(name).cloned().unwrap_or_default();
         assert_eq!((field("type"), field("error")), (json!("error"), json!(code)), "{frame}: {refused}");
         assert_eq!((field("ref"), field("runId")), (reference, run), "{frame}: {refused}");
+        assert_eq!(refused.get("session_id"), None, "a session is a thread here: {refused}");
+        assert!(code != "session_not_found" || field("threadId") == "s9", "{refused}");
     }
     assert_eq!(device.ask(json!({"type": "ping"})).await["type"], "pong");
     device.client.send(Message::binary(vec![1])).await;

@@ -17,6 +17,8 @@ use super::rules::headwater;
 const CANARY: &str = "canary";
 /// In the key.
 const KEY: &str = "sk-kanarie9f8e7d6c5b4a3";
+/// In a header, which says who pays.
+const HEADER: &str = "payer-kanarie-5d6e7f8a";
 
 /// How the model behind the gateway fails, or answers.
 const MODES: [&str; 10] = ["key401", "part401", "text400", "page500", "limit429", "nostream", "event", "cut", "garbage", "fine"];
@@ -24,7 +26,9 @@ const MODES: [&str; 10] = ["key401", "part401", "text400", "page500", "limit429"
 fn config(model: SocketAddr) -> String {
     format!(
         "[llm.main]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://{model}/v1\"\napi_key = {{ file = \"key\" }}\nattempts = 1\n\
-         [agent.bot]\nllm = \"main\"\nsystem = \"You are the system-{CANARY}-prompt.\"\n"
+         [llm.paid]\nkind = \"anthropic\"\nmodel = \"m\"\nbase_url = \"http://{model}/v1\"\napi_key = {{ file = \"key\" }}\nattempts = 1\n\
+         headers = {{ X-Payer = \"Payer {HEADER}\" }}\n\
+         [agent.paid]\nllm = \"paid\"\n[agent.bot]\nllm = \"main\"\nsystem = \"You are the system-{CANARY}-prompt.\"\n"
     )
 }
 
@@ -44,6 +48,7 @@ fn answer(mut stream: TcpStream) {
     let asked = request(&mut stream);
     let (head, body) = asked.split_once("\r\n\r\n").unwrap_or((&asked, ""));
     let key = head.lines().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or_default();
+    let payer = head.lines().find_map(|line| line.strip_prefix("x-payer: ")).unwrap_or_default();
     let last = body.rsplit("mode-").next().and_then(|rest| rest.split(['"', ' ', '\\']).next()).unwrap_or_default();
     let error = |message: String| json!({ "error": { "message": message, "type": "invalid_request_error" } }).to_string();
     let whole = |status: &str, kind: &str, body: &str| {
@@ -54,6 +59,7 @@ fn answer(mut stream: TcpStream) {
     let text = format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"the {CANARY} sings\"}}}}]}}\n\n");
     let answer = match last {
         "key401" => whole("401 Unauthorized", "application/json", &error(format!("wrong key {key}; {told}"))),
+        "payer403" => whole("403 Forbidden", "application/json", &error(format!("{payer} may not, nor {}; {told}", &HEADER[..17]))),
         "part401" => {
             whole("401 Unauthorized", "application/json", &error(format!("Incorrect API key provided: sk-kanarie9f8*****b4a3. {told}")))
         }
@@ -109,7 +115,11 @@ fn talk(gateway: &Gateway) {
     for mode in MODES {
         let seen = post(gateway, "/agents/bot", &run_input(&format!("s-{mode}"), mode).to_string());
         assert!(seen.contains("RUN_ERROR") != (mode == "fine"), "{mode}: {seen}");
+        // What a service says of its failure people may read, but no key.
+        assert!(!seen.to_lowercase().contains("kanarie") && !seen.contains("b4a3"), "{mode}: {seen}");
     }
+    let seen = post(gateway, "/agents/paid", &run_input("s-payer403", "payer403").to_string());
+    assert!(seen.contains("may not") && !seen.to_lowercase().contains("kanarie"), "{seen}");
     let page = gateway.get("/v1/sessions/s-fine").expect("it is there");
     let call =
         page["open_calls"][0].as_str().map_or_else(|| page["open_calls"][0]["id"].as_str().unwrap_or("c1").to_owned(), str::to_owned);
@@ -224,12 +234,12 @@ fn commands_tell_no_secrets_beside_what_they_show() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("headwater.toml"), config(model())).unwrap();
     std::fs::write(home.path().join("key"), KEY).unwrap();
-    let mut command = headwater(home.path(), &["chat"]);
+    let mut command = headwater(home.path(), &["chat", "--agent", "bot"]);
     command.env("RUST_LOG", "trace").env("HEADWATER__LOG__LEVEL", "trace");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     writeln!(child.stdin.take().unwrap(), "secret {CANARY}, mode-part401").unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.starts_with("error: the reply failed (llm_refused)"), "{said}");
-    assert!(!said.contains(KEY) && said.lines().count() == 1, "what the provider said, and no log line: {said}");
+    assert!(!said.contains("kanarie") && said.lines().count() == 1, "what the provider said, and no log line: {said}");
 }

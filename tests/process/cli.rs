@@ -164,7 +164,8 @@ fn a_server_that_is_lost_ends_a_pipe() {
     let output = chat.wait_with_output().unwrap();
     let (replies, said, code) = told(&output);
     assert!(replies.is_empty() || replies.starts_with("drip "), "{replies}");
-    assert!(said.starts_with("error: the connection is lost ("), "{said}");
-    assert!(said.contains("\nerror: can't reach the server at http://"), "{said}");
+    // The turn may run before its stream has begun.
+    assert!(said.starts_with("error: the connection is lost (") || said.starts_with("error: can't reach"), "{said}");
+    assert!(said.contains("error: can't reach the server at http://"), "{said}");
     assert_eq!(code, Some(1));
 }

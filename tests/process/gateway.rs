@@ -43,13 +43,22 @@ impl Gateway {
 
     /// Starts it with more in its environment.
     pub fn start_with(home: &Path, address: &str, environment: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_headwater"))
-            .args(["serve", "--config", "headwater.toml", "--listen", address])
-            .current_dir(home)
-            .envs(environment.iter().copied())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+        command.args(["serve", "--config", "headwater.toml", "--listen", address]).envs(environment.iter().copied());
+        Self::started(home, command)
+    }
+
+    /// Starts it where no file may grow beyond so many blocks of 512 bytes: then nothing more can be written, as on a full disk.
+    pub fn start_where_files_end(home: &Path, blocks: usize) -> Self {
+        let mut command = Command::new("sh");
+        // Else the signal ends the process instead of the write.
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" serve --config headwater.toml --listen 127.0.0.1:0");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_headwater")]);
+        Self::started(home, command)
+    }
+
+    fn started(home: &Path, mut command: Command) -> Self {
+        let mut child = command.current_dir(home).stderr(Stdio::piped()).spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
         let said = Arc::new(Mutex::new(Vec::new()));
         let address = lines

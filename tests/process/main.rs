@@ -6,6 +6,7 @@ mod cli;
 mod counts;
 mod crash;
 mod exposure;
+mod full;
 mod gateway;
 mod metrics;
 mod readme;

@@ -1,6 +1,7 @@
 //! The native API. What these tests ask in common.
 
 mod agree;
+mod arrivals;
 mod cases;
 mod documented;
 mod events;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::model::{Piece, model};
-use super::stream::{Framed, framed, is_end, merged, of_text};
+use super::stream::{Framed, built, framed, is_end, merged, of_text};
 use crate::app::{TestApp, said, text, types, v1};
 use crate::http::{Exchange, body};
 use crate::socket::{Came, Client};
@@ -92,7 +92,7 @@ async fn a_run_that_waits_is_joined_while_it_waits() {
 #[tokio::test]
 async fn a_queued_run_is_joined_before_it_begins() {
     let app = start();
-    let first = told("s1", "r1", &[words("one two three", 5)]);
+    let first = told("s1", "r1", &[words(&"word ".repeat(100), 5)]);
     let mut one = Exchange::post(app.address, "/agents/steady", &first.to_string()).await;
     one.until("TEXT_MESSAGE_CONTENT").await;
     let queued = json!({"type": "client.message", "agent_id": "steady", "turn_id": "r2", "queue": true,
@@ -146,16 +146,79 @@ async fn what_there_is_nothing_of_is_refused_with_what_to_do() {
     }
 }
 
+/// What a reader has in the end that came back after each of the ids that it saw, against what one has that was there all the time.
+async fn check_cuts(app: &TestApp, thread: &str, whole: &[Framed]) {
+    let joined = get(app, &format!("threadId={thread}&runId=r1")).await;
+    let from_start = |rest: &[Framed]| built(joined[..2].iter().chain(rest));
+    for (at, framed) in whole.iter().enumerate().filter(|(_, framed)| framed.id.is_some() && !is_end(&framed.event)) {
+        let id = framed.id.as_ref().unwrap();
+        let rest = get(app, &format!("threadId={thread}&runId=r1&offset={id}")).await;
+        assert_eq!(from_start(&[&whole[..=at], &rest].concat()), from_start(whole), "{thread} after {id}: {rest:#?}");
+        assert_eq!(merged(rest.last()), merged(whole.last()), "{thread} after {id}");
+        assert_eq!(rest.iter().filter(|framed| is_end(&framed.event)).count(), 1, "{thread} after {id}");
+    }
+}
+
 #[tokio::test]
-async fn a_cursor_in_a_reply_that_was_given_up_is_refused() {
+async fn a_cursor_in_a_reply_that_was_given_up_goes_on_with_the_conversation() {
     let app = start();
-    let replies = vec![vec![Piece::Text("I was about".to_owned()), Piece::Wait(30), Piece::Refused]];
-    let told = framed(&app.post("/agents/steady", &told("s1", "r1", &replies)).await.text());
-    let text = told.iter().find(|framed| framed.event["type"] == "TEXT_MESSAGE_CONTENT").unwrap();
-    let answer = app.get(&format!("/agents/steady?threadId=s1&runId=r1&offset={}", text.id.as_ref().unwrap())).await;
-    assert_eq!(answer.refusal(), (404, "cursor_unknown".to_owned()));
-    let joined = get(&app, "threadId=s1&runId=r1").await;
-    assert_eq!(types(&events(&joined)), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_ERROR"]);
+    let about = |last| {
+        let call = [Piece::Call(0, "paint".to_owned()), Piece::Arguments(0, "{\"a".to_owned())];
+        let said = [Piece::Thought("hm".to_owned()), Piece::Text("I was".to_owned()), Piece::Wait(30)];
+        vec![said.into_iter().chain(call).chain([Piece::Wait(30), last]).collect::<Vec<_>>()]
+    };
+    // It failed for good.
+    let whole = framed(&app.post("/agents/steady", &told("s1", "r1", &about(Piece::Refused))).await.text());
+    assert_eq!(types(&events(&whole)).last(), Some(&"RUN_ERROR"));
+    check_cuts(&app, "s1", &whole).await;
+    let text = whole.iter().find(|framed| framed.event["type"] == "TEXT_MESSAGE_CONTENT").unwrap();
+    let rest = get(&app, &format!("threadId=s1&runId=r1&offset={}", text.id.as_ref().unwrap())).await;
+    assert_eq!(types(&events(&rest)), ["MESSAGES_SNAPSHOT", "RUN_ERROR"]);
+    assert_eq!(rest[0].event["messages"].as_array().unwrap().len(), 1);
+    // It failed, and was tried again.
+    let mut again = about(Piece::Fails);
+    again[0].push(Piece::Text("Now.".to_owned()));
+    let retried = TestApp::over_twice(model());
+    let whole = framed(&retried.post("/agents/steady", &told("s2", "r1", &again)).await.text());
+    let kinds = events(&whole);
+    assert_eq!(types(&kinds).iter().filter(|kind| **kind == "MESSAGES_SNAPSHOT").count(), 1, "{kinds:#?}");
+    assert_eq!(built(&whole).as_object().unwrap().values().next_back(), Some(&json!("Now.")));
+    check_cuts(&retried, "s2", &whole).await;
+    // It was stopped, and its call was dropped.
+    let view = told("s3", "r1", &about(Piece::Wait(60_000)));
+    let mut run = Exchange::post(app.address, "/agents/steady", &view.to_string()).await;
+    run.until("TOOL_CALL_ARGS").await;
+    app.post("/agents/steady/stop/s3", &json!({})).await;
+    let whole = framed(&run.whole().await.text());
+    assert_eq!(built(&whole).as_object().unwrap().len(), 3, "what was asked, thought and said: {whole:#?}");
+    check_cuts(&app, "s3", &whole).await;
+    // What never was is refused.
+    for (thread, never) in [("s1", "3.9.2"), ("s1", "2.1.4"), ("s3", "3.2.1")] {
+        let answer = app.get(&format!("/agents/steady?threadId={thread}&runId=r1&offset={never}")).await;
+        assert_eq!(answer.refusal(), (404, "cursor_unknown".to_owned()), "{thread} after {never}");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_goes_on_with_results_that_name_no_run_is_joined_by_the_name_that_it_got() {
+    let app = start();
+    let first = v1(told("s1", "r1", &[paints(), words(&"Painted. ".repeat(20), 5)]));
+    let one = framed(&app.post("/agents/steady", &first).await.text());
+    let call = one.iter().find(|framed| framed.event["type"] == "TOOL_CALL_START").unwrap().event["toolCallId"].clone();
+    let result = json!({"type": "tool.result", "agent_id": "steady", "tool_call_id": call, "content": "a house", "stream": false});
+    assert_eq!(app.post("/v1/sessions/s1/inputs", &result).await.status, 202);
+    let hydrated = app.get("/agents/steady?threadId=s1").await.json();
+    let run = hydrated["activeRun"]["runId"].as_str().expect("it runs").to_owned();
+    assert_ne!(run, "r1", "that run is over");
+    let two = get(&app, &format!("threadId=s1&runId={run}&offset=-1")).await;
+    assert_eq!(types(&events(&two))[..3], ["RUN_STARTED", "MESSAGES_SNAPSHOT", "TEXT_MESSAGE_START"]);
+    assert_eq!(text(&events(&two)), "Painted. ".repeat(20));
+    for (at, framed) in two.iter().enumerate().filter(|(_, framed)| framed.id.is_some() && !is_end(&framed.event)) {
+        let rest = get(&app, &format!("threadId=s1&runId={run}&offset={}", framed.id.as_ref().unwrap())).await;
+        assert_eq!(merged(two[..=at].iter().chain(&rest)), merged(&two));
+    }
+    let over = get(&app, "threadId=s1&runId=r1&offset=-1").await;
+    assert_eq!(text(&events(&over)), "I paint.", "the first run is what it was");
 }
 
 #[tokio::test]
@@ -295,5 +358,7 @@ async fn capabilities_are_what_is_there() {
     assert_eq!(capabilities["transport"]["websocket"], true);
     assert_eq!(capabilities["transport"]["resumable"], true);
     assert_eq!(capabilities["tools"]["clientProvided"], true);
+    let none = json!({"image": false, "audio": false, "video": false, "pdf": false, "file": false});
+    assert_eq!(capabilities["multimodal"]["input"], none, "as the agent's llm says");
     assert_eq!(app.get("/agents/nobody/capabilities").await.refusal(), (404, "unknown_agent".to_owned()));
 }

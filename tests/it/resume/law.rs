@@ -188,3 +188,31 @@ async fn several_readers_read_one_run_each_whole() {
         assert_eq!(merged(&joined[2..]), merged(&told[1..]));
     }
 }
+
+/// Every reader falls behind all the time, and goes on from the log, each by its own way.
+#[tokio::test]
+async fn readers_that_fall_behind_are_told_the_same() {
+    let app = TestApp::over_limited(model(), "reader_batches_max = 1", |_| {});
+    for seed in 0..RUNS {
+        let thread = format!("s{seed}");
+        let body = said(&thread, "r1", &script(&mut Chance::new(seed), 1));
+        let mut first = Exchange::post(app.address, "/agents/steady", &body.to_string()).await;
+        first.until("RUN_STARTED").await;
+        let joined = serde_json::json!({"threadId": thread}).to_string();
+        let joined = Exchange::post(app.address, "/agents/steady/connect", &joined).await;
+        let path = format!("/agents/steady?threadId={thread}&runId=r1&offset=-1");
+        let resuming = Exchange::send(app.address, "GET", &path, &[], None).await;
+        let mut socket = Client::open(app.address, &path).await;
+        let mut on_socket = Vec::new();
+        while on_socket.last().is_none_or(|last: &Framed| !is_end(&last.event)) {
+            on_socket.push(of_text(socket.event().await));
+        }
+        let told = framed(&first.whole().await.text());
+        check_run(&told.iter().map(|framed| framed.event.clone()).collect::<Vec<_>>());
+        let whole = resumed(&app, &thread, "-1", "").await;
+        assert_eq!(merged(&told[1..]), merged(&whole[2..]), "seed {seed}");
+        assert_eq!(merged(&framed(&resuming.whole().await.text())), merged(&whole), "seed {seed}");
+        assert_eq!(merged(&on_socket), merged(&whole), "seed {seed}");
+        assert_eq!(built(&framed(&joined.whole().await.text())), built(&whole), "seed {seed}");
+    }
+}

@@ -2,5 +2,5 @@
 
 mod joins;
 mod law;
-mod model;
+pub mod model;
 mod stream;

@@ -1,5 +1,7 @@
 //! A model that says what it is told to say: the last user message is JSON, a list of replies, each a list of pieces.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,28 +15,40 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
     Text(String),
+    /// This text so many times.
+    Long(String, usize),
     Thought(String),
     /// A call with this index and of this tool.
     Call(u32, String),
     Arguments(u32, String),
     Wait(u64),
     Used(u64),
-    /// The attempt fails, and is tried again unless it was refused.
+    /// The attempt fails for good.
     Refused,
+    /// The attempt fails, and the next one says what comes after this.
+    Fails,
 }
 
-struct Obedient;
+/// Remembers which replies failed already.
+#[derive(Default)]
+struct Obedient(RefCell<HashSet<(String, u32)>>);
 
 /// The model.
 pub fn model() -> Factory {
-    Arc::new(|| Box::new(Obedient))
+    Arc::new(|| Box::<Obedient>::default())
 }
 
 impl Provider for Obedient {
     fn start(&self, request: CallRequest) -> Attempt {
         let asked = request.messages.iter().rev().find(|message| message.role == Role::User);
         let replies: Vec<Vec<Piece>> = asked.and_then(|message| serde_json::from_str(&message.joined_text()).ok()).unwrap_or_default();
-        let pieces = replies.get(request.index as usize).cloned().unwrap_or_else(|| vec![Piece::Text("Done.".to_owned())]);
+        let mut pieces = replies.get(request.index as usize).cloned().unwrap_or_else(|| vec![Piece::Text("Done.".to_owned())]);
+        if let Some(fails) = pieces.iter().position(|piece| matches!(piece, Piece::Fails)) {
+            let name = asked.map(|message| message.joined_text()).unwrap_or_default();
+            if !self.0.borrow_mut().insert((name, request.index)) {
+                pieces.drain(..=fails);
+            }
+        }
         let calls = pieces.iter().any(|piece| matches!(piece, Piece::Call(..)));
         let finish = Chunk::Finished(if calls { Finish::ToolCalls } else { Finish::Stop });
         stream::iter(pieces).filter_map(said).chain(stream::iter([Ok(finish)])).boxed_local()
@@ -44,6 +58,7 @@ impl Provider for Obedient {
 async fn said(piece: Piece) -> Option<Result<Chunk, CallError>> {
     Some(match piece {
         Piece::Text(text) => Ok(Chunk::Text(text)),
+        Piece::Long(text, times) => Ok(Chunk::Text(text.repeat(times))),
         Piece::Thought(text) => Ok(Chunk::Reasoning(text)),
         Piece::Call(index, name) => Ok(Chunk::ToolCall { index, id: None, name }),
         Piece::Arguments(index, delta) => Ok(Chunk::ToolArguments { index, delta }),
@@ -53,6 +68,7 @@ async fn said(piece: Piece) -> Option<Result<Chunk, CallError>> {
             output_tokens: Some(1),
             ..Usage::default()
         })),
+        Piece::Fails => Err(CallError::new(CallErrorKind::Unavailable, "not now")),
         Piece::Refused => Err(CallError::new(CallErrorKind::Refused, "no")),
         Piece::Wait(ms) => {
             tokio::time::sleep(Duration::from_millis(ms)).await;
