@@ -22,6 +22,9 @@ export function binary() {
 /** Each kind of service, with the name of a model that thinks; an agent is called after it. */
 export const KINDS = { openai: "o3-mock", anthropic: "claude-sonnet-4-mock", gemini: "gemini-3-mock" };
 
+/** What a model is told that writes a summary for the agent `summing`. */
+export const SUMMARY_PROMPT = "VKWJ: sum up what was said.";
+
 /**
  * The agents that the scenarios talk to. `retrying` and those of that name have a second attempt, the others have one, so that each
  * failure is seen.
@@ -85,6 +88,17 @@ on_busy = "merge"
 [agent.stopping]
 llm = "mock"
 on_busy = "cancel"
+
+[agent.summing]
+llm = "mock"
+
+[agent.summing.context]
+window = 200000
+
+[[agent.summing.context.strategy]]
+use = "summarize"
+keep_turns = 1
+prompt = "${SUMMARY_PROMPT}"
 
 [agent.critic]
 llm = "mock"
