@@ -396,8 +396,10 @@ fn a_thousand_stalled_readers_delay_nobody() {
     }
     println!("{STALLED} stalled took {grown:?} KiB; the first tokens lagged {first:?} at most");
     assert!(first < FIRST_MAX, "the first tokens lag {first:?}");
-    // On a busy machine the two alone differ by so much, too.
-    for (place, slack) in [(500, Duration::from_micros(500)), (990, Duration::from_millis(3))] {
+    // On a busy machine the two alone differ by so much, too; and of a build that isn't optimized one token in a hundred waits until a
+    // thousand connections have been looked after.
+    let rarely = Duration::from_millis(if cfg!(debug_assertions) { 20 } else { 3 });
+    for (place, slack) in [(500, Duration::from_micros(500)), (900, Duration::from_millis(3)), (990, rarely)] {
         let (lag, without) = (beside.at(place), alone.at(place).max(again.at(place)));
         assert!(lag < without * 5 / 4 + slack, "alone {without:?}, beside stalled readers {lag:?}");
     }
