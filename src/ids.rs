@@ -83,6 +83,10 @@ id!(
     ToolCallId
 );
 id!(
+    /// One decision of an agent's worker; its attempts share it.
+    DecisionId
+);
+id!(
     /// A configured agent.
     AgentId
 );

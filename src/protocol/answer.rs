@@ -6,8 +6,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Json, LimitReason, Message, NodeKind};
-use crate::ids::{AgentId, CallId, Millis, NodeId, SessionId, ToolCallId, TurnId};
+use super::{BackgroundJob, HeldCall, Json, Message, NodeKind, Source};
+use crate::ids::{AgentId, Millis, NodeId, SessionId, ToolCallId, TurnId};
 
 /// A submit was taken. As JSON it is the body of `202`.
 #[expect(clippy::struct_excessive_bools, reason = "an answer with independent facts, not a state")]
@@ -185,6 +185,9 @@ pub struct SessionPage {
     /// The call of that turn that waits until there is room in the context window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_call: Option<HeldCall>,
+    /// The summary that is written while turns go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<BackgroundJob>,
     /// Number of the history that the model reads at the head; the unshortened one is 0.
     #[serde(default)]
     pub epoch: u32,
@@ -208,20 +211,6 @@ pub struct SessionPage {
     pub interrupts: Vec<Json>,
     /// The reader view of the head.
     pub messages: Vec<Arc<Message>>,
-}
-
-/// A model call that waits until there is room in the context window.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldCall {
-    /// Which.
-    pub call_id: CallId,
-    /// Why.
-    pub reason: LimitReason,
-    /// The strategy that applies; absent when the provider refused the call and none is configured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<String>,
-    /// What the model would read, in tokens, by the engine's count.
-    pub tokens: u64,
 }
 
 /// A turn that waits for another.
@@ -452,6 +441,9 @@ pub struct TreeNode {
     pub kind: NodeKind,
     /// What it says.
     pub message: Arc<Message>,
+    /// What it is, when no person said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
     /// When it was recorded.
     pub created_at: Millis,
     /// Whether it is the kept part of a cancelled reply.

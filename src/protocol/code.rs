@@ -136,6 +136,14 @@ codes! {
     LlmBadResponse = "llm_bad_response",
     /// A turn asked for more model calls than the limit.
     TooManyCalls = "too_many_calls",
+    /// The agent's worker can't be asked, or gave an error.
+    WorkerFailed = "worker_failed",
+    /// The agent's worker didn't answer in time.
+    WorkerTimedOut = "worker_timed_out",
+    /// The agent's worker gave answers that can't be carried out.
+    WorkerBadAnswer = "worker_bad_answer",
+    /// The decision was answered too late, was given up, or never asked.
+    DecisionClosed = "decision_closed",
     /// The process that ran the turn was lost twice.
     OwnerLost = "owner_lost",
     /// A fault of Headwater's own.

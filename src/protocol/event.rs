@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Code, Cursor, ForkedFrom, KeptReason, LimitReason, Message, NodeKind, Snapshot, Usage};
-use crate::ids::{AgentId, CallId, Millis, NodeId, ToolCallId, TurnId};
+use super::{Code, Cursor, ForkedFrom, KeptReason, LimitReason, Message, NodeKind, Snapshot, Source, TriggerKind, Usage};
+use crate::ids::{AgentId, CallId, DecisionId, Millis, NodeId, ToolCallId, TurnId};
 
 /// One event. As JSON `{cursor?, at, type, …}`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,6 +76,9 @@ pub enum EventBody {
         /// Of a reply: the call that wrote it.
         #[serde(skip_serializing_if = "Option::is_none")]
         call_id: Option<CallId>,
+        /// What it is, when no person said it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        source: Option<Source>,
     },
     /// The next message attaches elsewhere.
     #[serde(rename = "head.moved")]
@@ -85,6 +88,9 @@ pub enum EventBody {
         /// From now on the name of that node.
         #[serde(skip_serializing_if = "Option::is_none")]
         label: Option<String>,
+        /// When readers never see that node: the one that they see last there; null: they see nothing there.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reads_as: Option<Option<NodeId>>,
     },
     /// A submit waits for the running turn.
     #[serde(rename = "turn.queued")]
@@ -255,6 +261,43 @@ pub enum EventBody {
         call_id: CallId,
         /// Why.
         reason: KeptReason,
+    },
+    /// The agent's worker is asked what to do.
+    #[serde(rename = "decision.asked")]
+    DecisionAsked {
+        /// In which turn.
+        turn_id: TurnId,
+        /// Which decision.
+        decision_id: DecisionId,
+        /// What it is about.
+        trigger: TriggerKind,
+        /// From 1.
+        attempt: u32,
+    },
+    /// The worker has decided; what it has done follows.
+    #[serde(rename = "decision.answered")]
+    DecisionAnswered {
+        /// In which turn.
+        turn_id: TurnId,
+        /// Which decision.
+        decision_id: DecisionId,
+        /// The types of its actions, in order.
+        actions: Vec<String>,
+    },
+    /// An attempt to ask the worker failed: it gave no answer, or none that can be carried out.
+    #[serde(rename = "decision.failed")]
+    DecisionFailed {
+        /// In which turn.
+        turn_id: TurnId,
+        /// Which decision.
+        decision_id: DecisionId,
+        /// Which attempt.
+        attempt: u32,
+        /// Why.
+        code: Code,
+        /// When it is asked again, if it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        not_before: Option<Millis>,
     },
     /// Something waits for the next model call.
     #[serde(rename = "arrival.queued")]

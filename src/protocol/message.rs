@@ -29,6 +29,14 @@ pub enum Role {
     Activity,
 }
 
+/// What a user's message is, when no person said it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Something that happened.
+    Event,
+}
+
 /// What sort of node a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

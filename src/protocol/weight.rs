@@ -35,6 +35,9 @@ impl Event {
             | EventBody::ContextLimited { .. }
             | EventBody::ContextReplaced { .. }
             | EventBody::ContextKept { .. }
+            | EventBody::DecisionAsked { .. }
+            | EventBody::DecisionAnswered { .. }
+            | EventBody::DecisionFailed { .. }
             | EventBody::ArrivalConsumed { .. } => 0,
         }
     }

@@ -3,6 +3,7 @@
 
 mod bodies;
 mod client;
+mod decision;
 mod event;
 pub(crate) mod frame;
 mod input;
