@@ -186,11 +186,12 @@ impl Session {
         }
     }
 
-    /// So many of the arrivals, the oldest ones, are read by the call that is there: they stay where they are.
+    /// So many of the arrivals, the oldest ones, are read by the call that is there, or shown to the worker: they stay where they are.
     pub fn reading(&self) -> u32 {
-        let turn = self.turn.as_ref();
-        let of_call = turn.and_then(|turn| turn.call.as_ref()).map_or(0, |call| call.arrivals);
-        of_call.max(turn.and_then(|turn| turn.held.as_ref()).map_or(0, |held| held.arrivals))
+        let Some(turn) = &self.turn else { return 0 };
+        let of_call = turn.call.as_ref().map_or(0, |call| call.arrivals);
+        let of_held = turn.held.as_ref().map_or(0, |held| held.arrivals);
+        of_call.max(of_held).max(turn.decision.as_ref().map_or(0, |decision| decision.arrivals))
     }
 
     /// The turn that a waiting message belongs to, or will be.

@@ -4,12 +4,12 @@ use super::record::{Body, CallCompleted, CallFailed, CallVoided, MessageNew, Rea
 use super::session::Session;
 use super::turn::{Call, Turn};
 use super::write::{Writer, kept};
-use super::{Context, context};
-use crate::ids::{CallId, Millis};
-use crate::protocol::{CallError, CallErrorKind, Code, Finish, FunctionCall, Json, Message, Role, ToolCall, Usage};
+use super::{Context, context, decision};
+use crate::ids::{CallId, Millis, ToolCallId};
+use crate::protocol::{CallError, CallErrorKind, Code, Finish, FunctionCall, Json, KeptReason, Message, Role, ToolCall, Usage};
 
 /// How often a turn goes on after its process was lost.
-const RECOVERIES_MAX: u32 = 2;
+pub(super) const RECOVERIES_MAX: u32 = 2;
 /// The pause before the second attempt; it doubles with each.
 const PAUSE_MS: u64 = 500;
 /// The longest pause between attempts. A provider that asks for a longer one isn't asked again.
@@ -30,13 +30,10 @@ pub struct Finished {
 pub fn call_finished(session: &Session, id: &CallId, attempt: u32, outcome: Result<Finished, CallError>, context: &Context) -> Vec<Record> {
     let Some((turn, call)) = running(session, id, attempt) else { return Vec::new() };
     let mut writer = Writer::new(session, context);
-    match (outcome.and_then(something), &call.reads) {
-        (Ok(finished), Reads::Path) => finish(&mut writer, turn, call, finished),
-        (Ok(finished), Reads::Summary(summary)) => {
-            writer.push(Body::CallCompleted(completed(call, finished.finish, finished.usage.clone())));
-            context::summary_written(&mut writer, turn, summary, &finished);
-        }
-        (Err(error), _) => fail(&mut writer, turn, call, error, context),
+    match outcome.and_then(something) {
+        Ok(finished) if call.hidden => finish_hidden(&mut writer, turn, call, &finished),
+        Ok(finished) => finish(&mut writer, turn, call, finished),
+        Err(error) => fail(&mut writer, turn, call, &error, context),
     }
     writer.records
 }
@@ -67,6 +64,14 @@ fn something(finished: Finished) -> Result<Finished, CallError> {
     }
 }
 
+/// Nothing of a hidden call becomes a node.
+fn finish_hidden(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: &Finished) {
+    writer.push(Body::CallCompleted(completed(call, finished.finish, finished.usage.clone())));
+    if !writer.ask_about_hidden(turn, call, finished) {
+        context::summary_written(writer, turn, call, finished);
+    }
+}
+
 fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished) {
     if finished.finish == Finish::Filtered {
         return filtered(writer, turn, call, finished);
@@ -77,16 +82,27 @@ fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished)
     let parent = writer.parent.clone();
     let reply =
         MessageNew { call_id: Some(call.id.clone()), hidden: call.hidden, ..MessageNew::plain(call.reply_id.clone(), parent, message) };
-    writer.reply(reply, usage.as_ref());
+    // What it read besides the path is no measure of the path.
+    writer.reply(reply, usage.as_ref().filter(|_| call.reads == Reads::Path));
     writer.consumed(read, &call.id);
-    writer.push(Body::CallCompleted(completed(call, finish, usage)));
+    writer.push(Body::CallCompleted(completed(call, finish, usage.clone())));
+    if writer.ask_about_reply(turn, call, finish, usage, !calls.is_empty()) {
+        return;
+    }
     if calls.is_empty() {
         return writer.complete(turn);
     }
+    start_calls(writer, turn, &calls, |_| true);
+}
+
+/// A reply's calls go to whom they are for, those that `start`. The others get a result that says so, as do those that nobody can
+/// carry out.
+pub(super) fn start_calls(writer: &mut Writer<'_>, turn: &Turn, calls: &[ToolCall], start: impl Fn(&ToolCallId) -> bool) {
     let mut open = Vec::new();
-    for asked in &calls {
-        match fault(turn, asked) {
-            Some(text) => error_result(writer, call, asked, text),
+    for asked in calls {
+        let fault = if start(&asked.id) { fault(turn, asked) } else { Some("This call was not carried out.".to_owned()) };
+        match fault {
+            Some(text) => error_result(writer, asked, text),
             None => open.push(asked.id.clone()),
         }
     }
@@ -108,10 +124,11 @@ fn filtered(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finishe
     if let Some(message) = kept(message) {
         let parent = writer.parent.clone();
         let plain = MessageNew::plain(call.reply_id.clone(), parent, message);
-        writer.node(MessageNew { partial: true, call_id: Some(call.id.clone()), hidden: call.hidden, ..plain });
+        let reply = MessageNew { partial: true, call_id: Some(call.id.clone()), hidden: call.hidden, ..plain };
+        writer.reply(reply, usage.as_ref());
     }
     writer.push(Body::CallCompleted(completed(call, finish, usage)));
-    writer.fail(turn, Code::LlmRefused, "the provider's filter stopped the reply".to_owned());
+    writer.call_failed(turn, call, &CallError::new(CallErrorKind::Refused, "the provider's filter stopped the reply"));
 }
 
 /// Why nobody can carry out a call.
@@ -125,23 +142,23 @@ fn fault(turn: &Turn, asked: &ToolCall) -> Option<String> {
 }
 
 /// The model reads what is wrong and goes on.
-fn error_result(writer: &mut Writer<'_>, call: &Call, asked: &ToolCall, text: String) {
+fn error_result(writer: &mut Writer<'_>, asked: &ToolCall, text: String) {
     let message = Message { tool_call_id: Some(asked.id.clone()), error: Some(text.clone()), ..Message::text(Role::Tool, text) };
     let (id, parent) = (writer.fresh().into(), writer.parent.clone());
-    writer.node(MessageNew { hidden: call.hidden, ..MessageNew::plain(id, parent, message) });
+    writer.node(MessageNew::plain(id, parent, message));
 }
 
-fn fail(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: CallError, given: &Context) {
-    let not_before = retry_at(&error, call.attempt, given.policy.attempts + turn.recoveries, given);
+fn fail(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: &CallError, given: &Context) {
+    let not_before = retry_at(error, call.attempt, given.policy.attempts + turn.recoveries, given);
     let failed = CallFailed { call_id: call.id.clone(), attempt: call.attempt, hidden: call.hidden, error: error.clone(), not_before };
     writer.push(Body::CallFailed(failed));
     if not_before.is_some() {
         return;
     }
     match (&call.reads, error.kind) {
-        (Reads::Summary(summary), kind) => context::summary_failed(writer, turn, call, summary, kind),
-        (Reads::Path, CallErrorKind::TooLong) => context::refused(writer, turn, call, &error),
-        (Reads::Path, kind) => writer.fail(turn, kind.code(), error.message),
+        (Reads::Path, CallErrorKind::TooLong) if !call.hidden => context::refused(writer, turn, call, error),
+        _ if call.hidden && writer.asking(&turn.agent_id).is_none() => context::summary_failed(writer, turn, call, error.kind),
+        _ => writer.call_failed(turn, call, error),
     }
 }
 
@@ -154,10 +171,14 @@ pub(super) fn retry_at(error: &CallError, attempt: u32, attempts: u32, given: &C
 
 /// Doubling, up to half as long again by chance, never shorter than the provider asks.
 fn pause(attempt: u32, error: &CallError, nonce: u128) -> Millis {
+    doubled(attempt, nonce).max(error.retry_after_ms.unwrap_or(0))
+}
+
+/// The pause after so many attempts.
+pub(super) fn doubled(attempt: u32, nonce: u128) -> Millis {
     let base = PAUSE_MS.saturating_mul(1 << attempt.saturating_sub(1).min(16));
     let chance = u64::try_from(nonce % 1000).unwrap_or(0);
-    let doubled = base + base * chance / 2000;
-    doubled.min(PAUSE_MS_MAX).max(error.retry_after_ms.unwrap_or(0))
+    (base + base * chance / 2000).min(PAUSE_MS_MAX)
 }
 
 /// The pause before the next attempt of a call or of a background job is over, or a job is past its deadline.
@@ -178,6 +199,10 @@ pub fn recover(session: &Session, given: &Context) -> Vec<Record> {
     let mut writer = Writer::new(session, given);
     context::job_lost(&mut writer);
     let Some(turn) = turn(session) else { return writer.records };
+    if let Some(open) = &turn.decision {
+        decision::recover(&mut writer, turn, open);
+        return writer.records;
+    }
     match &turn.call {
         Some(call) if call.retry_at.is_some() => {}
         None if turn.held.is_some() || !session.tree.open_calls().is_empty() => {}
@@ -189,7 +214,7 @@ pub fn recover(session: &Session, given: &Context) -> Vec<Record> {
             if let Some(call) = call {
                 writer.push(Body::CallVoided(CallVoided { call_id: call.id.clone(), hidden: call.hidden }));
             }
-            writer.give_up_held(turn);
+            writer.keep_history(turn, KeptReason::Cancelled);
             let message = format!("the process that ran this turn was lost {} times", turn.recoveries + 1);
             writer.fail(turn, Code::OwnerLost, message);
         }

@@ -4,7 +4,7 @@
 use super::job::Job;
 use super::session::Session;
 use super::turn::Call;
-use crate::ids::{CallId, Millis};
+use crate::ids::{CallId, DecisionId, Millis};
 
 /// One thing to do. Equal effects are the same effect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +28,22 @@ pub enum Effect {
         /// The call.
         id: CallId,
     },
+    /// Ask the agent's worker: this attempt of this decision.
+    Ask {
+        /// Which decision.
+        id: DecisionId,
+        /// From 1.
+        attempt: u32,
+    },
+    /// Wait, then [`wake_decision`](super::wake_decision).
+    WakeDecision {
+        /// Until when.
+        at: Millis,
+        /// For which decision.
+        id: DecisionId,
+        /// Which attempt is over then, or was before.
+        attempt: u32,
+    },
     /// Wait, then [`wake`](super::wake()).
     Wake {
         /// Until when.
@@ -43,20 +59,25 @@ pub enum Effect {
 /// that to go on with.
 pub fn wanted(session: &Session) -> Vec<Effect> {
     let job = session.job.as_ref().filter(|_| session.newer.is_none()).map(Job::wanted);
-    of_turn(session).into_iter().chain(job.unwrap_or_default()).collect()
+    let mut wanted = of_turn(session);
+    wanted.extend(job.unwrap_or_default());
+    wanted
 }
 
 /// Whether a turn goes on by itself.
 pub fn is_running(session: &Session) -> bool {
-    of_turn(session).is_some()
+    !of_turn(session).is_empty()
 }
 
-fn of_turn(session: &Session) -> Option<Effect> {
-    let turn = session.turn.as_ref().filter(|_| session.newer.is_none());
-    turn.and_then(|turn| match (&turn.call, &turn.held) {
-        (Some(Call { id, attempt, retry_at: None, .. }), _) => Some(Effect::Call { id: id.clone(), attempt: *attempt }),
-        (Some(Call { id, attempt, retry_at: Some(at), .. }), _) => Some(Effect::Wake { at: *at, id: id.clone(), attempt: *attempt }),
-        (None, Some(held)) => Some(Effect::Room { id: held.id.clone() }),
-        (None, None) => None,
-    })
+fn of_turn(session: &Session) -> Vec<Effect> {
+    let Some(turn) = session.turn.as_ref().filter(|_| session.newer.is_none()) else { return Vec::new() };
+    if let Some(decision) = &turn.decision {
+        return decision.wanted();
+    }
+    match (&turn.call, &turn.held) {
+        (Some(Call { id, attempt, retry_at: None, .. }), _) => vec![Effect::Call { id: id.clone(), attempt: *attempt }],
+        (Some(Call { id, attempt, retry_at: Some(at), .. }), _) => vec![Effect::Wake { at: *at, id: id.clone(), attempt: *attempt }],
+        (None, Some(held)) => vec![Effect::Room { id: held.id.clone() }],
+        (None, None) => Vec::new(),
+    }
 }

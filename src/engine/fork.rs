@@ -31,7 +31,7 @@ fn end(session: &Session, at: Option<&NodeId>) -> Result<Option<Ix>, Refusal> {
     at.map_or(Ok(session.head), |id| reader_node(session, id).map(Some))
 }
 
-/// The records of a fork that carries `nodes`, whose contents are in memory; and its head.
+/// The records of a fork that carries `nodes`, whose contents are in memory; and what people see last at its head.
 pub fn fork(
     session: &Session,
     id: &SessionId,
@@ -42,14 +42,14 @@ pub fn fork(
     let head = end(session, at)?;
     let agent_id = session.agent_id.clone().ok_or_else(|| Refusal::new(Code::SessionNotFound, format!("there is no session {id}")))?;
     let tree = &session.tree;
-    let from = ForkedFrom { session_id: id.clone(), node_id: head.map(|head| tree.id(head)) };
+    let from = ForkedFrom { session_id: id.clone(), node_id: tree.seen_at(head) };
     let mut records = vec![Record { at: context.stamp.now, body: Body::SessionForked(SessionForked { agent_id, from }) }];
     let carrier = Carrier::new(session, nodes, context);
     for &ix in nodes {
         let new = carrier.carry(ix)?;
         records.push(Record { at: tree.node(ix).at, body: Body::MessageNew(Box::new(new)) });
     }
-    Ok((records, head.map(|head| carrier.fresh[&head].clone())))
+    Ok((records, tree.reader_up(head).next().map(|seen| carrier.fresh[&seen].clone())))
 }
 
 /// Carries nodes over.

@@ -32,12 +32,12 @@ pub fn move_head(session: &Session, id: &SessionId, asked: &HeadMove, context: &
         cancelled.extend(session.queue.iter().map(|queued| queued.id.clone()));
         writer.leave(turn, Some(CancelReason::BranchLeft));
     }
-    let head_id = to.map(|to| session.tree.id(to));
     let is_new = |label: &String| !session.labels.iter().any(|(name, node)| name == label && Some(*node) == to);
     if moves || asked.label.as_ref().is_some_and(is_new) {
-        writer.push(Body::HeadMoved(HeadMoved { to: head_id.clone(), turn_id: None, digest: None, label: asked.label.clone() }));
+        writer.go_to(to);
+        writer.head_moved(HeadMoved { label: asked.label.clone(), ..HeadMoved::default() });
     }
-    Ok((writer.records, HeadAnswer { session_id: id.clone(), head_id, cancelled }))
+    Ok((writer.records, HeadAnswer { session_id: id.clone(), head_id: session.tree.seen_at(to), cancelled }))
 }
 
 /// Only an input makes a session.

@@ -42,7 +42,12 @@ pub fn check_rest(session: &Session) -> Result<(), Broken> {
             Some(queued) => broken(format!("turn {} waits while no turn is there", queued.id)),
             None => Ok(()),
         },
-        Some(turn) if turn.call.is_none() && turn.held.is_none() && !waits => broken(format!("turn {} neither runs nor waits", turn.id)),
+        Some(turn) if turn.call.is_some() && turn.decision.is_some() => {
+            broken(format!("turn {} asks its worker while a call runs", turn.id))
+        }
+        Some(turn) if turn.call.is_none() && turn.held.is_none() && turn.decision.is_none() && !waits => {
+            broken(format!("turn {} neither runs nor waits", turn.id))
+        }
         Some(turn) if turn.call.is_some() && !session.tree.open_calls().is_empty() => {
             broken(format!("turn {} runs while calls are open", turn.id))
         }

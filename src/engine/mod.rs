@@ -2,6 +2,7 @@
 //! [`move_head`], [`call_finished`], [`wake`], [`recover`]) and give records; what is still to be done is derived from it ([`wanted`]).
 //! Same log and same input, same records: no clock, no randomness, no IO, no AG-UI.
 
+mod answer;
 mod arrivals;
 mod asked;
 mod call;
@@ -9,6 +10,7 @@ mod cancel;
 mod chain;
 mod contents;
 pub mod context;
+mod decision;
 mod directory;
 mod effect;
 mod fork;
@@ -38,9 +40,11 @@ mod view;
 mod walk;
 mod write;
 
+pub use answer::answer;
 pub use arrivals::{Arrival, Arrivals};
 pub use call::{Finished, call_finished, recover, wake};
 pub use cancel::{cancel, end_imported, leave};
+pub use decision::{Asking, Decision, Patience, decision_failed, decision_request, wake_decision};
 pub use effect::{Effect, is_running, wanted};
 pub use fork::{fork, fork_nodes};
 pub use head::{move_head, update};
@@ -48,14 +52,14 @@ pub use invariants::{Broken, check, check_rest, check_step};
 pub use job::Job;
 pub use node::Node;
 pub use pages::{messages_of, page, reader_nodes, reader_nodes_at, snapshot_messages, tree_nodes, tree_page};
-pub use prompt::{messages as prompt, needed, path};
+pub use prompt::{messages as prompt, needed, pair, path};
 pub use queue::{Queue, Queued};
 pub use reading::{Ix, Vertex};
 pub use record::{MessageNew, Record};
 pub use session::{Corrupt, Session};
 pub use submit::{Submit, submit};
 pub use tree::{Misfit, Tree};
-pub use turn::{Call, End, Known, Turn};
+pub use turn::{Call, End, Known, Turn, Wish};
 pub use turns::Turns;
 pub use view::{News, Reconciled, View, reconcile};
 

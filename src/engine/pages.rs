@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use super::arrivals::Arrival;
+use super::job::Job;
 use super::queue::Queued;
 use super::reading::Ix;
 use super::session::Session;
 use super::turn::Held;
 use crate::ids::{NodeId, SessionId, ToolCallId};
 use crate::protocol::{
-    Arriving, Checkpoint, Code, HeldCall, Message, NodeKind, OpenCall, QueuedTurn, Refusal, Running, SessionPage, SessionStatus, TreeNode,
-    TreePage, TreeQuery, TreeView,
+    Arriving, BackgroundJob, Checkpoint, Code, HeldCall, Message, NodeKind, OpenCall, QueuedTurn, Refusal, Running, SessionPage,
+    SessionStatus, Source, TreeNode, TreePage, TreeQuery, TreeView,
 };
 
 /// The nodes that a reader sees at the head, first one first.
@@ -60,8 +61,9 @@ pub fn page(session: &Session, id: &SessionId) -> Option<SessionPage> {
             Some(_) if session.is_waiting() => SessionStatus::Waiting,
             Some(_) => SessionStatus::Running,
         },
-        head_id: session.head.map(|head| session.tree.id(head)),
+        head_id: session.tree.seen_at(session.head),
         held_call: running.and_then(|turn| turn.held.as_ref()).map(held),
+        job: session.job.as_ref().map(job),
         epoch: session.tree.epoch(session.head),
         running_turn: running.map(|turn| Running { turn_id: turn.id.clone(), started_at: turn.started_at }),
         arrivals: session.arrivals.iter().map(|arrival| arriving(arrival)).collect(),
@@ -74,6 +76,12 @@ pub fn page(session: &Session, id: &SessionId) -> Option<SessionPage> {
 fn held(held: &Held) -> HeldCall {
     let strategy = held.strategy.as_ref().map(|strategy| strategy.name.clone());
     HeldCall { call_id: held.id.clone(), reason: held.reason, strategy, tokens: held.tokens }
+}
+
+fn job(job: &Job) -> BackgroundJob {
+    let Job { id, turn_id, strategy, attempt, text, .. } = job;
+    let (job_id, turn_id, strategy) = (id.clone(), turn_id.clone(), strategy.name.clone());
+    BackgroundJob { job_id, turn_id, strategy, attempt: *attempt, written: text.is_some() }
 }
 
 fn checkpoints(session: &Session) -> Vec<Checkpoint> {
@@ -144,11 +152,10 @@ pub fn tree_nodes(session: &Session, query: &TreeQuery) -> Result<Vec<Ix>, Refus
 pub fn tree_page(session: &Session, id: &SessionId, query: &TreeQuery) -> Result<TreePage, Refusal> {
     let (nodes, next) = page_of(session, query)?;
     let (tree, view) = (&session.tree, query.view);
-    let head = match view {
-        TreeView::Reader => tree.reader_up(session.head).next(),
-        TreeView::Raw => session.head,
+    let head_id = match view {
+        TreeView::Reader => tree.seen_at(session.head),
+        TreeView::Raw => session.head.map(|head| tree.id(head)),
     };
-    let head_id = head.map(|ix| tree.id(ix));
     let labels: Vec<(&str, Ix)> = labels(session, view).collect();
     let nodes = nodes.into_iter().filter_map(|ix| listed(session, ix, view, &labels)).collect();
     Ok(TreePage { session_id: id.clone(), head_id, nodes, next: next.map(|ix| tree.id(ix)) })
@@ -166,6 +173,7 @@ fn listed(session: &Session, ix: Ix, view: TreeView, labels: &[(&str, Ix)]) -> O
         parent_id: parent.map(|parent| tree.id(parent)),
         kind: node.kind,
         message: shown(session, ix, &id)?,
+        source: node.is_event.then_some(Source::Event),
         created_at: node.at,
         partial: node.partial,
         copied_from: (node.original != ix).then(|| tree.id(node.original)),

@@ -23,17 +23,22 @@ pub fn path(session: &Session) -> Vec<Ix> {
     path
 }
 
-/// The messages that a model reads at the head, and those that wait and that the running call reads besides; or the first node whose
-/// content isn't in memory.
+/// The messages that a model reads at the head, and those that wait and that are read besides; or the first node whose content isn't in
+/// memory.
 pub fn messages(session: &Session) -> Result<Vec<Arc<Message>>, Ix> {
+    messages_with(session, |ix| session.content(ix).ok_or(ix).cloned())
+}
+
+/// The same, of what `content` says that each node of the path says.
+pub(super) fn messages_with(session: &Session, content: impl Fn(Ix) -> Result<Arc<Message>, Ix>) -> Result<Vec<Arc<Message>>, Ix> {
     let mut read = Vec::new();
     for ix in path(session) {
         let node = session.tree.node(ix);
         match node.kind {
-            NodeKind::Message if node.is_event => read.push(Arc::new(happened(session.content(ix).ok_or(ix)?))),
-            NodeKind::Message => read.push(session.content(ix).ok_or(ix)?.clone()),
+            NodeKind::Message if node.is_event => read.push(Arc::new(happened(&*content(ix)?))),
+            NodeKind::Message => read.push(content(ix)?),
             // After a reset the epoch says nothing.
-            NodeKind::Epoch => read.extend(summarized(session.content(ix).ok_or(ix)?)),
+            NodeKind::Epoch => read.extend(summarized(&content(ix)?)),
             NodeKind::Custom => {}
         }
     }
@@ -41,7 +46,7 @@ pub fn messages(session: &Session) -> Result<Vec<Arc<Message>>, Ix> {
         for message in &arrival.messages {
             read.push(match original(session, message) {
                 _ if arrival.is_event() => Arc::new(happened(message)),
-                Some(ix) => session.content(ix).ok_or(ix)?.clone(),
+                Some(ix) => content(ix)?,
                 None => message.clone(),
             });
         }
@@ -56,10 +61,12 @@ pub fn needed(session: &Session) -> Vec<Ix> {
     path(session).into_iter().chain(originals).collect()
 }
 
-/// The arrivals that the running call reads.
+/// The arrivals that the running call reads, or that the worker is shown.
 fn reading(session: &Session) -> impl Iterator<Item = &Arc<Arrival>> {
-    let call = session.turn.as_ref().and_then(|turn| turn.call.as_ref());
-    session.arrivals.iter().take(call.map_or(0, |call| call.arrivals) as usize)
+    let turn = session.turn.as_ref();
+    let of_call = turn.and_then(|turn| turn.call.as_ref()).map(|call| call.arrivals);
+    let shown = turn.and_then(|turn| turn.decision.as_ref()).map(|decision| decision.arrivals);
+    session.arrivals.iter().take(of_call.or(shown).unwrap_or(0) as usize)
 }
 
 /// Of a message that waits and is recorded elsewhere: that node.
@@ -91,7 +98,7 @@ pub(super) fn size_of_event(event: &Message) -> Size {
 }
 
 /// How a model reads an epoch: as a user's message that says what the summary is.
-fn summarized(epoch: &Arc<Message>) -> Option<Arc<Message>> {
+pub(super) fn summarized(epoch: &Arc<Message>) -> Option<Arc<Message>> {
     let text = epoch.joined_text();
     (!text.is_empty()).then(|| Arc::new(Message { id: epoch.id.clone(), ..Message::text(Role::User, format!("{SUMMARIZED}{text}")) }))
 }
@@ -102,7 +109,7 @@ pub(super) fn size_of_summary(epoch: &Message) -> Size {
 }
 
 /// Puts each call's result right after its reply; makes one up where there is none; drops results without a call.
-fn pair(read: &[Arc<Message>]) -> Vec<Arc<Message>> {
+pub fn pair(read: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let mut results: HashMap<&ToolCallId, &Arc<Message>> = HashMap::new();
     for message in read.iter().filter(|message| message.role == Role::Tool) {
         if let Some(id) = &message.tool_call_id {

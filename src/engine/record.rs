@@ -4,11 +4,13 @@
 
 mod arrivals;
 mod data;
+mod decision;
 mod job;
 mod told;
 
 pub use arrivals::{ArrivalConsumed, ArrivalQueued};
 pub use data::*;
+pub use decision::*;
 pub use job::*;
 
 use serde::{Deserialize, Serialize};
@@ -83,6 +85,12 @@ pub enum Body {
     ArrivalQueued(Box<ArrivalQueued>),
     /// `arrival.consumed`.
     ArrivalConsumed(ArrivalConsumed),
+    /// `decision.asked`.
+    DecisionAsked(Box<DecisionAsked>),
+    /// `decision.answered`.
+    DecisionAnswered(DecisionAnswered),
+    /// `decision.failed`.
+    DecisionFailed(DecisionFailed),
     /// Of a later version: kept as it is.
     Unknown(Unknown),
 }
@@ -143,6 +151,9 @@ impl Record {
             Body::JobDropped(data) => envelope("context.job.dropped", at, data),
             Body::ArrivalQueued(data) => envelope("arrival.queued", at, data),
             Body::ArrivalConsumed(data) => envelope("arrival.consumed", at, data),
+            Body::DecisionAsked(data) => envelope("decision.asked", at, data),
+            Body::DecisionAnswered(data) => envelope("decision.answered", at, data),
+            Body::DecisionFailed(data) => envelope("decision.failed", at, data),
             Body::Unknown(data) => data.stored.clone(),
         }
     }
@@ -202,6 +213,9 @@ fn read(kind: &str, data: &str) -> Option<Result<Body, serde_json::Error>> {
         "context.job.dropped" => serde_json::from_str(data).map(Body::JobDropped),
         "arrival.queued" => serde_json::from_str(data).map(Body::ArrivalQueued),
         "arrival.consumed" => serde_json::from_str(data).map(Body::ArrivalConsumed),
+        "decision.asked" => serde_json::from_str(data).map(Body::DecisionAsked),
+        "decision.answered" => serde_json::from_str(data).map(Body::DecisionAnswered),
+        "decision.failed" => serde_json::from_str(data).map(Body::DecisionFailed),
         _ => return None,
     })
 }

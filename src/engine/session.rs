@@ -1,5 +1,6 @@
 //! A session: the fold of its log. Decides nothing; [`evolve`](Session::evolve) takes one record after another.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::arrivals::Arrivals;
@@ -12,9 +13,9 @@ use super::record::{
     Record, TurnJoined, TurnQueued, TurnStarted,
 };
 use super::tree::{Misfit, Tree};
-use super::turn::{Call, End, Held, Known, Turn};
+use super::turn::{Call, End, Held, Known, Turn, Wish};
 use super::turns::Turns;
-use crate::ids::{AgentId, CallId, Millis, TurnId};
+use crate::ids::{AgentId, CallId, DecisionId, Millis, TurnId};
 use crate::protocol::{ForkedFrom, KeptReason, LimitReason, Message, NodeKind, Usage};
 
 /// One conversation, as its log makes it.
@@ -54,6 +55,8 @@ pub struct Session {
     pub(super) ended: u64,
     /// A record of a later version that must be understood: the session is read only.
     pub newer: Option<String>,
+    /// The last decisions that were answered, the oldest first: the same answer again is known.
+    pub answered: VecDeque<DecisionId>,
     /// What nodes say; not of all.
     pub(super) contents: Contents,
 }
@@ -116,6 +119,9 @@ impl Session {
             Body::JobDropped(data) => self.job_dropped(&data)?,
             Body::ArrivalQueued(data) => self.arrive(at, *data)?,
             Body::ArrivalConsumed(data) => self.consume(&data)?,
+            Body::DecisionAsked(data) => self.ask(*data)?,
+            Body::DecisionAnswered(data) => self.take_answer(data)?,
+            Body::DecisionFailed(data) => self.fail_decision(&data)?,
             Body::Unknown(data) => {
                 if data.must_understand {
                     self.newer.get_or_insert(data.kind);
@@ -180,6 +186,8 @@ impl Session {
             calls: 0,
             recoveries: 0,
             held: None,
+            decision: None,
+            decisions: 0,
             failed: None,
             refused: None,
             stuck: false,
@@ -277,7 +285,7 @@ impl Session {
 
     /// A call waits for room: a new one, or the one that a provider has just refused.
     fn hold(&mut self, limited: ContextLimited) -> Result<(), String> {
-        let ContextLimited { turn_id, call_id, reason, strategy, tokens, window: _ } = limited;
+        let ContextLimited { turn_id, call_id, reason, strategy, tokens, window: _, llm, model } = limited;
         let turn = self.running(&turn_id)?;
         let failed = turn.failed.take_if(|call| call.id == call_id);
         let arrivals = failed.as_ref().map_or(0, |call| call.arrivals);
@@ -285,7 +293,7 @@ impl Session {
         if reason == LimitReason::Overflow {
             turn.refused = Some(call_id.clone());
         }
-        turn.held = Some(Held { id: call_id, reason, strategy, tokens, begun, arrivals });
+        turn.held = Some(Held { id: call_id, reason, strategy, tokens, begun, arrivals, wish: Wish { llm, model } });
         Ok(())
     }
 
@@ -312,7 +320,7 @@ impl Session {
 
     /// Whether the turn can't go on before a client sends results.
     pub fn is_waiting(&self) -> bool {
-        self.turn.as_ref().is_some_and(|turn| turn.call.is_none()) && !self.tree.open_calls().is_empty()
+        self.turn.as_ref().is_some_and(|turn| turn.call.is_none() && turn.decision.is_none()) && !self.tree.open_calls().is_empty()
     }
 
     /// Whether `id` names a turn that several submits were merged into.

@@ -4,6 +4,8 @@
 //! Sheet 0 is the head: what is small, as JSON, and which other sheets there are, with their sums. The others hold tables (see
 //! `Table`); saving again gives those that have changed.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +17,12 @@ use super::reading::Ix;
 use super::session::Session;
 use super::sheets::{Sheets, Table, sum_of};
 use super::turn::Turn;
-use crate::ids::{AgentId, Millis, ToolCallId};
+use crate::ids::{AgentId, DecisionId, Millis, ToolCallId};
 use crate::protocol::ForkedFrom;
 
 /// The version of the fold, and of how it is stored. To be raised whenever the same log gives another session than before, or lies
 /// otherwise in sheets: older snapshots are of no use then.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What a head sheet begins with: a mark that also tells the order of bytes.
 const MARK: [u8; 8] = *b"hw.fold\n";
@@ -75,6 +77,7 @@ struct Small {
     labels: Vec<(String, Ix)>,
     rested: Option<Millis>,
     newer: Option<String>,
+    answered: VecDeque<DecisionId>,
     apart: Apart,
     open_calls: Vec<ToolCallId>,
 }
@@ -192,6 +195,7 @@ fn small(session: &Session) -> Small {
         rested,
         turns: _,
         newer,
+        answered,
         contents: _,
     } = session;
     Small {
@@ -210,6 +214,7 @@ fn small(session: &Session) -> Small {
         labels: labels.clone(),
         rested: *rested,
         newer: newer.clone(),
+        answered: answered.clone(),
         apart: tree.apart().clone(),
         open_calls: tree.open_calls().to_vec(),
     }
@@ -233,6 +238,7 @@ fn put(session: &mut Session, saved: Small) -> bool {
         labels,
         rested,
         newer,
+        answered,
         apart,
         open_calls,
     } = saved;
@@ -265,6 +271,7 @@ fn put(session: &mut Session, saved: Small) -> bool {
         turns,
         ended,
         newer,
+        answered,
         ..kept
     };
     fits

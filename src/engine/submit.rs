@@ -156,7 +156,7 @@ fn duplicate(session: &Session, id: &SessionId, turn_id: &TurnId) -> Accepted {
         queued: queued.is_some(),
         position: session.queue.position(turn_id),
         waiting: if waits { session.tree.open_calls().to_vec() } else { Vec::new() },
-        head_id: id_of(session, session.head),
+        head_id: session.tree.seen_at(session.head),
         resync: true,
         ..Accepted::plain(id.clone(), turn_id.clone())
     }
@@ -176,6 +176,23 @@ fn reply_due_at(tree: &Tree, landing: Option<Ix>) -> bool {
     })
 }
 
+/// Where a model can answer what readers see last at a node: there, or, when that node stands for what was left out of a shorter
+/// history, on the newest branch where the message stands word for word.
+fn answerable(tree: &Tree, landing: Option<Ix>) -> Option<Ix> {
+    let vertex = tree.vertex(landing);
+    let Some(last) = tree.reader_up(landing).find(|&ix| tree.node(ix).kind == NodeKind::Message) else { return landing };
+    let said = tree.node(last).original;
+    let mut at = landing;
+    while let Some(end) = at {
+        let twins = || tree.up(Some(end)).take_while(|&ix| tree.node(ix).vertex == vertex);
+        if twins().any(|ix| tree.node(ix).kind == NodeKind::Message && tree.node(ix).original == said) {
+            return at;
+        }
+        at = twins().find_map(|ix| tree.reads_as(ix)).flatten();
+    }
+    landing
+}
+
 /// A submit as it is decided.
 struct Case<'a> {
     session: &'a Session,
@@ -188,7 +205,7 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn plain(&self) -> Accepted {
-        Accepted { head_id: self.writer.parent.clone(), ..Accepted::plain(self.id.clone(), self.turn_id.clone()) }
+        Accepted { head_id: self.writer.seen(), ..Accepted::plain(self.id.clone(), self.turn_id.clone()) }
     }
 
     /// A new session begins with its first record.

@@ -452,6 +452,11 @@ impl Tree {
         })
     }
 
+    /// The last node that a reader sees on the way to a node, by the id that names it: what people call the place.
+    pub fn seen_at(&self, at: Option<Ix>) -> Option<NodeId> {
+        self.reader_up(at).next().map(|ix| self.id(ix))
+    }
+
     /// The id under which a reader sees a node.
     pub fn shown_id(&self, ix: Ix) -> NodeId {
         let node = self.node(ix);

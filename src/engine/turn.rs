@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::context::Caller;
+use super::decision::Decision;
 use super::reading::Vertex;
 use super::record::{Reads, StrategyNamed};
 use crate::ids::{AgentId, CallId, Millis, NodeId, TurnId};
@@ -30,6 +32,10 @@ pub struct Turn {
     pub recoveries: u32,
     /// The call that waits for room in the context window.
     pub held: Option<Held>,
+    /// What the agent's worker is asked.
+    pub decision: Option<Box<Decision>>,
+    /// How many decisions it was asked.
+    pub decisions: u32,
     /// The call that has failed for good. The same append says what becomes of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Call>,
@@ -40,6 +46,13 @@ pub struct Turn {
     /// Whether a background summary failed or was of no use: none is begun any more in this turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub job_in_vain: bool,
+}
+
+impl Turn {
+    /// Whose call is to begin.
+    pub(super) fn caller(&self) -> Caller<'_> {
+        Caller { turn_id: &self.id, agent_id: &self.agent_id, client: &self.client }
+    }
 }
 
 /// A call that waits for room.
@@ -57,6 +70,17 @@ pub struct Held {
     pub begun: Option<(u32, NodeId)>,
     /// So many arrivals were read by the last attempt; the next one reads no fewer.
     pub arrivals: u32,
+    /// How it is made.
+    pub wish: Wish,
+}
+
+/// How a call is made, where that isn't as it is configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    /// Instead of the agent's llm.
+    pub llm: Option<String>,
+    /// Instead of the llm's model.
+    pub model: Option<String>,
 }
 
 /// A turn's model call.

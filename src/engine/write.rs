@@ -8,24 +8,25 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::arrivals::Arrival;
-use super::context::{self, Agent, Load, Need};
+use super::context::{self, Agent, Caller, Load, Need};
 use super::job::Job;
 use super::queue::Queued;
 use super::reading::Ix;
 use super::record::{
-    Body, CallStarted, CallVoided, ContextKept, ContextLimited, MessageNew, Record, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted,
+    About, Body, CallStarted, CallVoided, ContextLimited, HeadMoved, MessageNew, Reads, Record, TurnCancelled, TurnCompleted, TurnFailed,
+    TurnStarted,
 };
 use super::session::Session;
 use super::tree::size_of;
-use super::turn::{Call, Held, Turn};
+use super::turn::{Call, Held, Turn, Wish};
 use super::{Context, News, View};
 use crate::ids::{AgentId, CallId, Millis, NodeId, ToolCallId, TurnId};
-use crate::protocol::{CancelReason, Client, Code, Content, KeptReason, Message, Part, PartKind, Role, Size, Usage};
+use crate::protocol::{CancelReason, Code, Content, KeptReason, Message, Part, PartKind, Role, Size, Usage};
 
 /// Records in the making.
 pub(super) struct Writer<'a> {
     session: &'a Session,
-    context: &'a Context,
+    pub(super) context: &'a Context,
     made: u32,
     /// Where the next node attaches.
     pub(super) parent: Option<NodeId>,
@@ -124,6 +125,36 @@ impl<'a> Writer<'a> {
         self.records.push(Record { at: self.context.stamp.now, body });
     }
 
+    /// The head goes to where the next node attaches, which is a node of the session, or nowhere.
+    pub(super) fn head_moved(&mut self, moved: HeadMoved) {
+        let (to, seen) = (self.parent.clone(), self.seen());
+        let reads_as = (seen != to).then_some(seen);
+        self.push(Body::HeadMoved(HeadMoved { to, reads_as, ..moved }));
+    }
+
+    /// The last node that people see where the next node attaches.
+    pub(super) fn seen(&self) -> Option<NodeId> {
+        let tree = &self.session.tree;
+        let mut at = self.parent.clone();
+        while let Some(id) = &at {
+            let Some(new) = self.written(id) else { return tree.seen_at(tree.find(id)) };
+            match &new.reads_as {
+                Some(to) => at = to.clone(),
+                None if new.shown_id().is_some() => break,
+                None => at = new.parent.clone(),
+            }
+        }
+        at
+    }
+
+    /// The node with this id, as it is written in these records.
+    fn written(&self, id: &NodeId) -> Option<&MessageNew> {
+        self.records
+            .iter()
+            .rev()
+            .find_map(|record| if let Body::MessageNew(new) = &record.body { Some(&**new) } else { None }.filter(|new| new.id == *id))
+    }
+
     /// Whether a turn is there.
     pub(super) fn is_busy(&self) -> bool {
         self.is_busy
@@ -203,65 +234,117 @@ impl<'a> Writer<'a> {
     pub(super) fn begin(&mut self, started: TurnStarted, reply: bool) {
         let TurnStarted { turn_id, agent_id, client, .. } = started.clone();
         self.push(Body::TurnStarted(Box::new(started)));
-        if reply {
+        let caller = Caller { turn_id: &turn_id, agent_id: &agent_id, client: &client };
+        if self.ask_about_messages(&caller, reply) {
+            self.is_busy = true;
+        } else if reply {
             self.is_busy = true;
             // A turn that is there ends in this append: there is no pause.
             let rested = self.session.rested.filter(|_| self.session.turn.is_none());
             let idle = rested.map(|rested| self.context.stamp.now.saturating_sub(rested));
-            self.next_call(&turn_id, &agent_id, &client, idle, false);
+            self.next_call(&caller, idle, false, Wish::default());
         } else {
             self.push(Body::TurnCompleted(TurnCompleted { turn_id }));
         }
     }
 
     /// Begins a turn's next call, or holds it until there is room.
-    fn next_call(&mut self, turn_id: &TurnId, agent_id: &AgentId, client: &Client, idle: Option<Millis>, stuck: bool) {
-        context::adopt(self, &context::Caller { turn_id, agent_id, client });
+    pub(super) fn next_call(&mut self, caller: &Caller<'_>, idle: Option<Millis>, stuck: bool, wish: Wish) {
+        context::adopt(self, caller);
+        let Caller { turn_id, agent_id, client } = *caller;
         let agent = self.agent(agent_id);
         let need = Need { tokens: self.load_with_oldest().tokens(agent, client), idle };
         let call_id = CallId::from(self.fresh());
         match agent.filter(|_| !stuck).and_then(|agent| agent.applies(&need)) {
             None => {
-                let arrivals = self.that_fit(agent, client, 0);
-                self.begin_call(turn_id.clone(), call_id, 1, arrivals);
+                let arrivals = self.that_fit(agent, client);
+                self.begin_call(turn_id.clone(), call_id, 1, wish, Reads::Path, arrivals);
             }
-            Some((strategy, reason)) => self.push(Body::ContextLimited(ContextLimited {
-                turn_id: turn_id.clone(),
-                call_id,
-                reason,
-                strategy: Some(strategy),
-                tokens: need.tokens,
-                window: agent.and_then(|agent| agent.window),
-            })),
+            Some((strategy, reason)) => {
+                self.push(Body::ContextLimited(ContextLimited {
+                    turn_id: turn_id.clone(),
+                    call_id,
+                    reason,
+                    strategy: Some(strategy),
+                    tokens: need.tokens,
+                    window: agent.and_then(|agent| agent.window),
+                    llm: wish.llm,
+                    model: wish.model,
+                }));
+                self.ask(caller, About::Limit, true);
+            }
         }
     }
 
-    /// Begins the call that was held.
+    /// Begins the call that was held, as it was to be made.
     pub(super) fn begin_held(&mut self, turn: &Turn, held: &Held) {
-        let attempts = held.begun.as_ref().map_or(0, |(attempts, _)| *attempts);
-        let arrivals = self.that_fit(self.agent(&turn.agent_id), &turn.client, held.arrivals);
-        self.begin_call(turn.id.clone(), held.id.clone(), attempts + 1, arrivals);
+        self.begin_held_as(turn, held, held.wish.clone(), Reads::Path);
     }
 
-    fn begin_call(&mut self, turn_id: TurnId, call_id: CallId, attempt: u32, arrivals: u32) {
-        let reply_id = NodeId::from(self.fresh());
-        self.push(Body::CallStarted(CallStarted { arrivals, ..CallStarted::of_path(turn_id, call_id, attempt, reply_id) }));
+    /// Begins the call that was held.
+    pub(super) fn begin_held_as(&mut self, turn: &Turn, held: &Held, wish: Wish, reads: Reads) {
+        let attempts = held.begun.as_ref().map_or(0, |(attempts, _)| *attempts);
+        let arrivals = self.read_by(turn, &reads);
+        self.begin_call(turn.id.clone(), held.id.clone(), attempts + 1, wish, reads, arrivals);
+    }
+
+    /// Begins a call that reads what a worker gives.
+    pub(super) fn begin_given(&mut self, turn: &Turn, wish: Wish, reads: Reads) {
+        let call_id = CallId::from(self.fresh());
+        let arrivals = self.read_by(turn, &reads);
+        self.begin_call(turn.id.clone(), call_id, 1, wish, reads, arrivals);
+    }
+
+    /// How many of what waits a call reads. A worker that gives a call its messages has seen what was shown to it.
+    fn read_by(&self, turn: &Turn, reads: &Reads) -> u32 {
+        match reads {
+            Reads::Path => self.that_fit(self.agent(&turn.agent_id), &turn.client),
+            Reads::Summary(_) | Reads::Messages(_) => self.still_read(),
+        }
+    }
+
+    /// Begins an attempt of a call that people see.
+    fn begin_call(&mut self, turn_id: TurnId, call_id: CallId, attempt: u32, wish: Wish, reads: Reads, arrivals: u32) {
+        let (reply_id, Wish { llm, model }) = (NodeId::from(self.fresh()), wish);
+        let started = CallStarted::of_path(turn_id, call_id, attempt, reply_id);
+        self.push(Body::CallStarted(CallStarted { llm, model, reads, arrivals, ..started }));
     }
 
     /// The turn's results are complete: its next call begins, unless it made too many.
     pub(super) fn proceed(&mut self, turn: &Turn) {
-        if turn.calls < self.context.policy.calls_per_turn_max {
-            return self.next_call(&turn.id, &turn.agent_id, &turn.client, None, turn.stuck);
+        if self.ask_about_results(turn, true) {
+            return;
         }
+        if self.may_call(turn) {
+            return self.next_call(&turn.caller(), None, turn.stuck, Wish::default());
+        }
+        self.too_many_calls(turn);
+    }
+
+    /// Whether the turn may call a model once more.
+    pub(super) fn may_call(&self, turn: &Turn) -> bool {
+        turn.calls < self.context.policy.calls_per_turn_max
+    }
+
+    /// The turn fails: it asked for too much.
+    pub(super) fn too_many_calls(&mut self, turn: &Turn) {
         let message = format!("the turn made {} model calls, the most that are allowed", turn.calls);
         self.fail(turn, Code::TooManyCalls, message);
     }
 
-    /// Ends the turn well; while a message waits that joins it, it makes another call.
+    /// Ends the turn well; while a message waits that joins it, it goes on.
     pub(super) fn complete(&mut self, turn: &Turn) {
-        if self.steers() && turn.calls < self.context.policy.calls_per_turn_max {
-            return self.next_call(&turn.id, &turn.agent_id, &turn.client, None, turn.stuck);
+        if self.steers() && self.may_call(turn) {
+            if self.ask_about_messages(&turn.caller(), true) {
+                return;
+            }
+            return self.next_call(&turn.caller(), None, turn.stuck, Wish::default());
         }
+        self.end(turn);
+    }
+
+    /// Ends the turn well; the messages that waited to join it become the next one.
+    pub(super) fn end(&mut self, turn: &Turn) {
         self.release();
         self.push(Body::TurnCompleted(TurnCompleted { turn_id: turn.id.clone() }));
         self.is_busy = false;
@@ -312,18 +395,10 @@ impl<'a> Writer<'a> {
             }
             self.push(Body::CallVoided(CallVoided { call_id: call.id.clone(), hidden: call.hidden }));
         }
-        self.give_up_held(turn);
+        self.keep_history(turn, KeptReason::Cancelled);
         self.release();
         self.push(Body::TurnCancelled(TurnCancelled { turn_id: turn.id.clone(), reason, messages: Vec::new() }));
         self.is_busy = false;
-    }
-
-    /// Nobody waits for room any more.
-    pub(super) fn give_up_held(&mut self, turn: &Turn) {
-        if let Some(held) = &turn.held {
-            let reason = KeptReason::Cancelled;
-            self.push(Body::ContextKept(ContextKept { turn_id: turn.id.clone(), call_id: held.id.clone(), reason }));
-        }
     }
 
     /// A turn that waits is given up.

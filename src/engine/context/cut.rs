@@ -9,7 +9,7 @@ use crate::engine::prompt::path;
 use crate::engine::reading::Ix;
 use crate::engine::session::Session;
 use crate::engine::turn::Turn;
-use crate::ids::NodeId;
+use crate::ids::{NodeId, TurnId};
 use crate::protocol::{NodeKind, Role, Size};
 
 /// The history that a model reads, while a turn waits for room.
@@ -126,13 +126,27 @@ impl<'a> History<'a> {
         self.path[from..].iter().map(|&ix| self.session.tree.node(ix).size).sum()
     }
 
-    /// Where turns before the running one begin, the last one first: at a user's message that doesn't follow another.
+    /// Where turns before the running one begin, the last one first: at a user's message that doesn't follow another. What joined a
+    /// turn, or happened meanwhile, begins none.
     fn starts(&self) -> impl Iterator<Item = usize> + '_ {
-        let follows = |at: usize| {
-            let before = self.path[..at].iter().rfind(|&&ix| self.session.tree.node(ix).kind != NodeKind::Custom);
-            before.is_some_and(|&ix| self.is_user(ix))
-        };
-        (self.first()..self.own).rev().filter(move |&at| self.is_user(self.path[at]) && !follows(at))
+        (self.first()..self.own).rev().filter(|&at| self.is_user(self.path[at]) && self.is_start(at))
+    }
+
+    fn is_start(&self, at: usize) -> bool {
+        let ix = self.path[at];
+        let before = self.path[..at].iter().rfind(|&&ix| self.session.tree.node(ix).kind != NodeKind::Custom);
+        match (self.turn_of(ix), before) {
+            (_, Some(&before)) if self.is_user(before) => false,
+            (Some(turn), Some(&before)) => self.turn_of(before).as_ref() != Some(&turn),
+            // What came with a fork says nothing of its turns.
+            (None, _) => !self.session.tree.node(ix).is_event,
+            (Some(_), None) => true,
+        }
+    }
+
+    /// The turn that recorded a message.
+    fn turn_of(&self, ix: Ix) -> Option<TurnId> {
+        self.session.recorded_by(self.session.tree.node(ix).original)
     }
 
     /// A place inside the running turn, before a reply, after which there is no more than `most`; else before the last reply.

@@ -27,7 +27,8 @@ pub use summarize::{INSTRUCTIONS, KEEP_TURNS, request};
 pub(super) use adopt::{Caller, adopt};
 pub(super) use job::{job_lost, job_woken};
 pub(super) use need::Load;
-pub(super) use room::{refused, summary_failed, summary_written};
+pub(super) use replace::{Replacement, replace};
+pub(super) use room::{NOTHING_TO_LEAVE_OUT, does_not_fit, kept_after, planned, refused, shorter, summary_failed, summary_written};
 
 /// So many tokens of the window are left for the reply, unless a strategy says when it applies.
 pub const RESERVE_TOKENS: u64 = 16_000;

@@ -2,16 +2,19 @@
 
 use super::cut::History;
 use super::replace::{Replacement, replace};
-use super::strategy::{Plan, Strategy};
+use super::strategy::{Kept, Plan, Strategy};
 use super::{Agent, Load, readable, summarize};
 use crate::engine::Context;
 use crate::engine::call::{self, Finished};
-use crate::engine::record::{Body, CallStarted, ContextKept, ContextLimited, Reads, Record, Summary};
+use crate::engine::record::{About, Body, CallStarted, ContextKept, ContextLimited, Reads, Record, Summary};
 use crate::engine::session::Session;
 use crate::engine::turn::{Call, Held, Turn};
 use crate::engine::write::Writer;
 use crate::ids::{CallId, NodeId};
 use crate::protocol::{CallError, CallErrorKind, Code, Finish, KeptReason, LimitReason, Size};
+
+/// Why a call that was refused as too long can't be made shorter.
+pub(in crate::engine) const NOTHING_TO_LEAVE_OUT: &str = "and nothing of it can be left out";
 
 /// Does what the strategy plans that a held call waits for. Nothing: no call is held, or a summary is being written.
 pub fn make_room(session: &Session, context: &Context) -> Vec<Record> {
@@ -25,18 +28,38 @@ pub fn make_room(session: &Session, context: &Context) -> Vec<Record> {
 }
 
 fn carry_out(writer: &mut Writer<'_>, turn: &Turn, held: &Held) {
-    let agent = writer.agent(&turn.agent_id);
+    match planned(writer.session(), turn, held, writer.agent(&turn.agent_id)) {
+        Some(Plan::Replace { messages }) => shorten(writer, turn, held, Replacement { summary: None, messages }),
+        Some(Plan::Summarize { summary, llm, model }) => ask(writer, turn, summary, llm, model),
+        None => keep(writer, turn, held, KeptReason::NoGain),
+    }
+}
+
+/// What the strategy would have done that a held call waits for.
+pub(in crate::engine) fn planned(session: &Session, turn: &Turn, held: &Held, agent: Option<&Agent>) -> Option<Plan> {
     let configured = held.strategy.as_ref().and_then(|named| agent?.strategy(named));
     let default = summarize::by_default();
     let strategy = match (configured, held.reason) {
         (None, LimitReason::Overflow) => Some(&default as &dyn Strategy),
         (strategy, _) => strategy,
     };
-    let history = history(writer.session(), turn, held, agent);
-    match strategy.and_then(|strategy| strategy.plan(&history)) {
-        Some(Plan::Replace { messages }) => shorten(writer, turn, held, Replacement { summary: None, messages }),
-        Some(Plan::Summarize { summary, llm, model }) => ask(writer, turn, summary, llm, model),
-        None => keep(writer, turn, held, KeptReason::NoGain),
+    strategy?.plan(&history(session, turn, held, agent))
+}
+
+/// What is kept when a summary stands for everything up to `to`, or up to where the strategy would cut.
+pub(in crate::engine) fn kept_after(
+    session: &Session,
+    turn: &Turn,
+    held: &Held,
+    agent: Option<&Agent>,
+    to: Option<&NodeId>,
+) -> Option<Vec<Kept>> {
+    let history = history(session, turn, held, agent);
+    match (to, planned(session, turn, held, agent)) {
+        (Some(to), _) => Some(history.kept(history.after(session.tree.find(to)?)?)),
+        (None, Some(Plan::Replace { messages })) => Some(messages),
+        (None, Some(Plan::Summarize { summary, .. })) => Some(history.kept(history.after(session.tree.find(&summary.to)?)?)),
+        (None, None) => None,
     }
 }
 
@@ -83,17 +106,21 @@ fn shorten(writer: &mut Writer<'_>, turn: &Turn, held: &Held, with: Replacement)
 fn keep(writer: &mut Writer<'_>, turn: &Turn, held: &Held, reason: KeptReason) {
     writer.push(Body::ContextKept(ContextKept { turn_id: turn.id.clone(), call_id: held.id.clone(), reason }));
     match (held.reason, reason) {
-        (LimitReason::Overflow, KeptReason::NoGain) => does_not_fit(writer, turn, "and nothing of it can be left out"),
+        (LimitReason::Overflow, KeptReason::NoGain) => {
+            let message = does_not_fit(writer, turn, NOTHING_TO_LEAVE_OUT);
+            writer.fail(turn, Code::LlmTooLong, message);
+        }
         (LimitReason::Overflow | LimitReason::Idle | LimitReason::Full, _) => writer.begin_held(turn, held),
     }
 }
 
 /// A summary was written: the history that it stands for is replaced by it. One that is blank or that a filter stopped is none; one
 /// that reached its model's limit is taken as far as it goes.
-pub(in crate::engine) fn summary_written(writer: &mut Writer<'_>, turn: &Turn, summary: &Summary, written: &Finished) {
+pub(in crate::engine) fn summary_written(writer: &mut Writer<'_>, turn: &Turn, call: &Call, written: &Finished) {
     let Some(held) = &turn.held else { return };
     let text = written.message.joined_text();
     let text = text.trim();
+    let Reads::Summary(summary) = &call.reads else { return keep(writer, turn, held, KeptReason::SummaryFailed) };
     if text.is_empty() || written.finish == Finish::Filtered {
         return keep(writer, turn, held, KeptReason::SummaryFailed);
     }
@@ -106,11 +133,21 @@ pub(in crate::engine) fn summary_written(writer: &mut Writer<'_>, turn: &Turn, s
     shorten(writer, turn, held, with);
 }
 
+/// A summary of half as much, when what was to be read was too long.
+pub(in crate::engine) fn shorter(summary: &Summary, error: CallErrorKind) -> Option<Summary> {
+    let again = error == CallErrorKind::TooLong && summary.halved < summarize::HALVINGS_MAX;
+    again.then(|| Summary { halved: summary.halved + 1, ..summary.clone() })
+}
+
 /// The call that was to write a summary has failed for good. When what it read was too long, it reads half of that.
-pub(in crate::engine) fn summary_failed(writer: &mut Writer<'_>, turn: &Turn, call: &Call, summary: &Summary, error: CallErrorKind) {
+pub(in crate::engine) fn summary_failed(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: CallErrorKind) {
     let Some(held) = &turn.held else { return };
-    if error == CallErrorKind::TooLong && summary.halved < summarize::HALVINGS_MAX {
-        let summary = Summary { halved: summary.halved + 1, ..summary.clone() };
+    let summary = match &call.reads {
+        Reads::Summary(summary) => shorter(summary, error),
+        // A worker's own, which isn't there any more.
+        Reads::Path | Reads::Messages(_) => None,
+    };
+    if let Some(summary) = summary {
         return ask(writer, turn, summary, call.llm.clone(), call.model.clone());
     }
     keep(writer, turn, held, KeptReason::SummaryFailed);
@@ -119,7 +156,8 @@ pub(in crate::engine) fn summary_failed(writer: &mut Writer<'_>, turn: &Turn, ca
 /// A provider refuses a call as too long. The first time room is made; then the turn fails.
 pub(in crate::engine) fn refused(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: &CallError) {
     if turn.stuck || turn.refused.as_ref() == Some(&call.id) {
-        return does_not_fit(writer, turn, &error.message);
+        let message = does_not_fit(writer, turn, &error.message);
+        return writer.call_failed(turn, call, &CallError::new(CallErrorKind::TooLong, message));
     }
     let agent = writer.agent(&turn.agent_id);
     let load = writer.load();
@@ -130,11 +168,14 @@ pub(in crate::engine) fn refused(writer: &mut Writer<'_>, turn: &Turn, call: &Ca
         strategy: agent.and_then(Agent::summarizing),
         tokens: (Load { read: load.read + writer.session().arrivals.size(call.arrivals), ..load }).tokens(agent, &turn.client),
         window: agent.and_then(|agent| agent.window),
+        llm: call.llm.clone(),
+        model: call.model.clone(),
     }));
+    writer.ask(&turn.caller(), About::Limit, true);
 }
 
-/// The turn fails, and says what takes the room.
-fn does_not_fit(writer: &mut Writer<'_>, turn: &Turn, why: &str) {
+/// What takes the room.
+pub(in crate::engine) fn does_not_fit(writer: &Writer<'_>, turn: &Turn, why: &str) -> String {
     let session = writer.session();
     let agent = writer.agent(&turn.agent_id);
     let system = agent.map_or(Size::ZERO, |agent| agent.system).tokens();
@@ -143,9 +184,8 @@ fn does_not_fit(writer: &mut Writer<'_>, turn: &Turn, why: &str) {
     let (count, size) = path.fold((0, Size::ZERO), |(count, size), ix| (count + 1, size + session.tree.node(ix).size));
     let last = session.head.map_or(Size::ZERO, |head| session.tree.node(head).size).tokens();
     let messages = size.tokens();
-    let text = format!(
+    format!(
         "the call is too long for its model ({why}): about {system} tokens of system prompt, {tools} of tools, {messages} of \
          {count} messages, the last of which has {last}"
-    );
-    writer.fail(turn, Code::LlmTooLong, text);
+    )
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::options::{ContextOptions, StrategyOptions};
 use super::{cut::History, need::Need, readable, reset, summarize};
+use crate::engine::decision::Asking;
 use crate::engine::record::{StrategyNamed, Summary};
 use crate::ids::{AgentId, Millis};
 use crate::protocol::{LimitReason, Message, Size};
@@ -110,6 +111,8 @@ pub struct Agent {
     pub system: Size,
     /// How many tokens its model reads.
     pub window: Option<u64>,
+    /// How its worker is asked; none: it has none.
+    pub worker: Option<Asking>,
     strategies: Vec<Arc<dyn Strategy>>,
 }
 
@@ -125,7 +128,13 @@ impl Agent {
             Some((kind.make)(options, window))
         };
         let strategies = options.strategy.iter().filter_map(make).collect();
-        Self { system: system.map_or(Size::ZERO, Size::of_text), window, strategies }
+        Self { system: system.map_or(Size::ZERO, Size::of_text), window, worker: None, strategies }
+    }
+
+    /// The same with a worker that is asked so; or without one.
+    #[must_use]
+    pub fn with_worker(self, worker: Option<Asking>) -> Self {
+        Self { worker, ..self }
     }
 
     /// The first strategy that applies before a call, and why.

@@ -117,7 +117,7 @@ impl MessageNew {
 }
 
 /// `head.moved`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeadMoved {
     /// There, or nowhere: the empty path.
     pub to: Option<NodeId>,
@@ -130,6 +130,9 @@ pub struct HeadMoved {
     /// From now on the name of that node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// When readers never see that node: the one that they see last there; null: they see nothing there.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    pub reads_as: Option<Option<NodeId>>,
 }
 
 /// `turn.queued`: a submit waits for the running turn. Its messages are safe from here on, and become nodes when it begins.
@@ -270,7 +273,7 @@ impl CallStarted {
 }
 
 /// What the model of a call reads.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
     /// The path, and the agent's system prompt.
@@ -278,6 +281,8 @@ pub enum Reads {
     Path,
     /// What it is to summarize.
     Summary(Summary),
+    /// These, and no system prompt.
+    Messages(Vec<Message>),
 }
 
 impl Reads {
@@ -316,6 +321,12 @@ pub struct ContextLimited {
     /// The model's context window, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
+    /// Of the call: instead of the agent's llm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<String>,
+    /// Of the call: instead of the llm's model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 /// A strategy of an agent's.
@@ -434,7 +445,7 @@ pub(super) fn is_false(value: &bool) -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
-fn is_zero(value: &u32) -> bool {
+pub(super) fn is_zero(value: &u32) -> bool {
     *value == 0
 }
 

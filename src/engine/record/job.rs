@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::data::is_zero;
 use super::{StrategyNamed, Summary};
 use crate::ids::{AgentId, CallId, Millis, TurnId};
 use crate::protocol::{CallError, Usage};
@@ -81,9 +82,4 @@ pub enum DropReason {
     NoGain,
     /// The log was imported: what was unfinished in it goes on nowhere.
     Imported,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
-fn is_zero(value: &u32) -> bool {
-    *value == 0
 }

@@ -1,7 +1,7 @@
 //! A record as observers are told of it, without looking at anything else.
 
-use super::Body;
-use crate::protocol::EventBody;
+use super::{Body, DecisionAnswered, DecisionAsked, DecisionFailed};
+use crate::protocol::{EventBody, Source};
 
 impl Body {
     /// The record as observers are told, without looking at anything else.
@@ -20,8 +20,11 @@ impl Body {
                 reads_as: data.reads_as.clone(),
                 partial: data.partial,
                 call_id: data.call_id.clone(),
+                source: data.is_event.then_some(Source::Event),
             },
-            Self::HeadMoved(data) => EventBody::HeadMoved { head_id: data.to.clone(), label: data.label.clone() },
+            Self::HeadMoved(data) => {
+                EventBody::HeadMoved { head_id: data.to.clone(), label: data.label.clone(), reads_as: data.reads_as.clone() }
+            }
             Self::TurnQueued(data) => EventBody::TurnQueued {
                 turn_id: data.into.as_ref().unwrap_or(&data.turn_id).clone(),
                 joined: data.into.is_some(),
@@ -88,8 +91,40 @@ impl Body {
             Self::ArrivalConsumed(data) => {
                 EventBody::ArrivalConsumed { turn_ids: data.turn_ids.clone(), call_id: data.call_id.clone(), into: data.into.clone() }
             }
+            Self::DecisionAsked(data) => data.event(),
+            Self::DecisionAnswered(data) => data.event(),
+            Self::DecisionFailed(data) => data.event(),
             // People read on as before; that a summary was adopted they are told with `context.replaced`.
             Self::JobStarted(_) | Self::JobFinished(_) | Self::JobFailed(_) | Self::JobDropped(_) | Self::Unknown(_) => return None,
         })
+    }
+}
+
+impl DecisionAsked {
+    fn event(&self) -> EventBody {
+        EventBody::DecisionAsked {
+            turn_id: self.turn_id.clone(),
+            decision_id: self.decision_id.clone(),
+            trigger: self.trigger,
+            attempt: self.attempt,
+        }
+    }
+}
+
+impl DecisionAnswered {
+    fn event(&self) -> EventBody {
+        EventBody::DecisionAnswered { turn_id: self.turn_id.clone(), decision_id: self.decision_id.clone(), actions: self.actions.clone() }
+    }
+}
+
+impl DecisionFailed {
+    fn event(&self) -> EventBody {
+        EventBody::DecisionFailed {
+            turn_id: self.turn_id.clone(),
+            decision_id: self.decision_id.clone(),
+            attempt: self.attempt,
+            code: self.code,
+            not_before: self.not_before,
+        }
     }
 }

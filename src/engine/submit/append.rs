@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::{Case, reply_due_at};
+use super::{Case, answerable, reply_due_at};
 use crate::engine::head::must_be_readable;
 use crate::engine::reading::Ix;
+use crate::engine::record::HeadMoved;
 use crate::ids::{NodeId, ToolCallId, TurnId};
 use crate::protocol::{Accepted, Code, Message, NodeKind, Refusal, Role};
 
@@ -72,6 +73,11 @@ impl Case<'_> {
         }
         let reply = self.submit.run.unwrap_or_else(|| reply_due_at(tree, session.head));
         if reply {
+            let at = answerable(tree, session.head);
+            if at != session.head {
+                self.writer.go_to(at);
+                self.writer.head_moved(HeadMoved::default());
+            }
             let started = self.started();
             self.writer.begin(started, reply);
         }

@@ -13,7 +13,9 @@ impl Case<'_> {
         let session = self.session;
         let Some(turn) = &session.turn else { return Ok(self.start(messages)) };
         let waits = session.is_waiting();
-        if self.submit.on_busy == OnBusy::Refuse && !waits {
+        // Before the worker has decided, the calls of a reply aren't anybody's yet.
+        let is_early = turn.decision.is_some() && !answers.is_empty();
+        if (self.submit.on_busy == OnBusy::Refuse && !waits) || is_early {
             return Err(self.busy(turn));
         }
         if self.submit.on_busy == OnBusy::Steer {

@@ -39,6 +39,9 @@ impl Case<'_> {
         let Some(turn) = &session.turn else {
             return Err(Refusal::new(Code::Internal, "calls are open, and no turn is there"));
         };
+        if turn.decision.is_some() {
+            return Err(self.busy(turn));
+        }
         let open = session.tree.open_calls();
         let is_answered = |id: &ToolCallId| answers.iter().any(|answer| answer.tool_call_id.as_ref() == Some(id));
         let left: Vec<ToolCallId> = open.iter().filter(|id| !is_answered(id)).cloned().collect();
@@ -55,7 +58,7 @@ impl Case<'_> {
         let reply = left.is_empty() && self.submit.run != Some(false);
         if reply {
             self.writer.proceed(turn);
-        } else if left.is_empty() {
+        } else if left.is_empty() && !self.writer.ask_about_results(turn, false) {
             self.writer.complete(turn);
         }
         Ok(Accepted { turn_id: turn.id.clone(), reply, waiting: left, recorded, ..self.plain() })

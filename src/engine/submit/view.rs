@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::results::calls_open;
-use super::{Case, reply_due_at};
+use super::{Case, answerable, reply_due_at};
 use crate::engine::reading::{EMPTY, Ix};
-use crate::engine::record::{Body, HeadMoved};
+use crate::engine::record::HeadMoved;
 use crate::engine::turn::Turn;
 use crate::engine::view::{News, Reconciled, View, reconcile, reconcile_without};
 use crate::ids::{NodeId, TurnId};
@@ -95,6 +95,9 @@ impl Case<'_> {
     fn at_running(&mut self, turn: &Turn, sent: &mut Sent<'_>) -> Result<Accepted, Refusal> {
         let session = self.session;
         let tree = &session.tree;
+        if !sent.answers().is_empty() {
+            return Err(self.busy(turn));
+        }
         let is_at_head = tree.vertex(sent.found.landing) == tree.vertex(session.head);
         match (self.submit.on_busy, sent.said()) {
             (OnBusy::Queue | OnBusy::Merge | OnBusy::Steer, said) => match said.filter(|_| self.is_on_path(sent.found.landing)) {
@@ -171,8 +174,10 @@ impl Case<'_> {
     }
 
     fn land(&mut self, sent: &Sent<'_>) -> Result<Accepted, Refusal> {
-        let at = super::id_of(self.session, sent.found.landing);
-        self.land_at(sent, at)
+        let landing = sent.found.landing;
+        let asks_again = sent.found.news.is_empty() && self.reply_due(sent.view, &sent.found)?;
+        let at = if asks_again { answerable(&self.session.tree, landing) } else { landing };
+        self.land_at(sent, super::id_of(self.session, at))
     }
 
     /// Writes a view's news below `at` and begins a turn, when a reply is due.
@@ -190,10 +195,10 @@ impl Case<'_> {
             self.create();
         }
         let recorded = self.writer.news(view, &found.news);
-        if found.news.is_empty() && !stays && found.landing != session.head {
+        if found.news.is_empty() && !stays && self.writer.parent != super::id_of(session, session.head) {
             let named = (!reply).then(|| self.turn_id.clone());
             let digest = named.is_some().then_some(self.submit.digest);
-            self.writer.push(Body::HeadMoved(HeadMoved { to: self.writer.parent.clone(), turn_id: named, digest, label: None }));
+            self.writer.head_moved(HeadMoved { turn_id: named, digest, ..HeadMoved::default() });
         }
         if !is_silent {
             let started = self.started();

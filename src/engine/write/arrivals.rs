@@ -40,8 +40,16 @@ impl Writer<'_> {
         Load { read: self.load.read + oldest, ..self.load }
     }
 
-    /// How many of what waits a call reads: as many of the oldest ones as fit; one always, and no fewer than `least`.
-    pub(super) fn that_fit(&self, agent: Option<&Agent>, client: &Client, least: u32) -> u32 {
+    /// So many of what waits were read before, by an attempt that left them in the queue, or shown to the worker.
+    pub(super) fn still_read(&self) -> u32 {
+        let read = self.session.arrivals.iter().take(self.session.reading() as usize);
+        let left = read.filter(|read| self.arrivals.iter().any(|waiting| waiting.id == read.id)).count();
+        u32::try_from(left).unwrap_or(u32::MAX)
+    }
+
+    /// How many of what waits a call reads: as many of the oldest ones as fit; one always, and no fewer than were read before.
+    pub(in crate::engine) fn that_fit(&self, agent: Option<&Agent>, client: &Client) -> u32 {
+        let least = self.still_read();
         let most = agent.and_then(Agent::most).unwrap_or(u64::MAX);
         let mut load = self.load;
         let mut count = 0;
