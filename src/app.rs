@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{AuthMode, Config};
 use crate::ids::AgentId;
 use crate::runtime::{self, Llm, Runtime};
+use crate::worker::Workers;
 use crate::{provider, store, web};
 
 /// The server can't start, or had to stop.
@@ -141,7 +142,7 @@ fn runtime_options(config: &Config) -> Result<runtime::Options, Error> {
         Ok((id.clone(), Llm { factory, attempts: provider::attempts(options), abilities: options.abilities() }))
     };
     let llms = config.llms.iter().map(llm).collect::<Result<_, Error>>()?;
-    Ok(runtime::Options { agents: config.agents.clone(), llms, limits: config.sessions.clone() })
+    Ok(runtime::Options { agents: config.agents.clone(), llms, workers: Workers::new(), limits: config.sessions.clone() })
 }
 
 /// Serves until `stop`.

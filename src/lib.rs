@@ -7,7 +7,7 @@
 //! - [`engine`]: pure; decides what is recorded and derives what is still to be done.
 //! - [`draw`]: a tree as text.
 //! - [`agui`]: pure; translates between AG-UI and the protocol.
-//! - [`sse`], [`store`], [`provider`]: adapters towards logs and models.
+//! - [`sse`], [`store`], [`provider`], [`worker`]: adapters towards logs, models, and who decides for an agent.
 //! - [`runtime`]: does what the engine decides.
 //! - [`web`]: the routes.
 //! - [`cli`]: commands other than `serve`.
@@ -29,3 +29,4 @@ pub mod sse;
 pub mod store;
 pub mod telemetry;
 pub mod web;
+pub mod worker;

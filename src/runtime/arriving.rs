@@ -33,7 +33,10 @@ impl Task {
         let call = session.turn.as_ref().and_then(|turn| turn.call.as_ref());
         let (at, waiting) = match (session.tree.find(id), call) {
             (Some(reply), _) => (session.tree.parent(reply), Vec::new()),
-            (None, Some(call)) if call.reply_id == *id => (session.head, waiting(session).0),
+            (None, Some(call)) if call.reply_id == *id => {
+                let (of_call, others) = waiting(session);
+                (session.head, [of_call, others].concat())
+            }
             (None, Some(_) | None) => return Ok(None),
         };
         let nodes = engine::reader_nodes_at(session, at);

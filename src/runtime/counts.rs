@@ -118,6 +118,9 @@ impl Counts {
                 | Body::JobDropped(_)
                 | Body::ArrivalQueued(_)
                 | Body::ArrivalConsumed(_)
+                | Body::DecisionAsked(_)
+                | Body::DecisionAnswered(_)
+                | Body::DecisionFailed(_)
                 | Body::Unknown(_) => {}
             }
         }

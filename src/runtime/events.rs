@@ -307,6 +307,10 @@ impl EventStream {
     /// One record further. What was told of a call's reply holds as long as the attempt runs.
     fn pass(&mut self, record: &Record) {
         self.at.seq += 1;
+        if matches!(&record.body, Body::MessageNew(new) if new.call_id.is_some() && !new.partial) {
+            // The whole reply: nothing of it is missing.
+            self.at.within = None;
+        }
         if ends_attempt(&record.body) && self.at.within.take().is_some() {
             // A reply that was finished is told as a whole, as its message.
             self.stale = !self.is_replayed && !matches!(record.body, Body::CallCompleted(_));
@@ -340,6 +344,9 @@ fn ends_attempt(body: &Body) -> bool {
         | Body::JobDropped(_)
         | Body::ArrivalQueued(_)
         | Body::ArrivalConsumed(_)
+        | Body::DecisionAsked(_)
+        | Body::DecisionAnswered(_)
+        | Body::DecisionFailed(_)
         | Body::Unknown(_) => false,
     }
 }

@@ -10,6 +10,7 @@ mod backlog;
 mod bus;
 mod command;
 mod counts;
+mod deciding;
 mod erase;
 mod events;
 mod job;
@@ -69,6 +70,7 @@ use crate::protocol::{
 };
 use crate::provider;
 use crate::store::Store;
+use crate::worker::Workers;
 
 /// How long sessions may take to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
@@ -79,6 +81,8 @@ pub struct Options {
     pub agents: BTreeMap<AgentId, AgentOptions>,
     /// Configured llms: how each worker thread makes its provider, and how many attempts a call has.
     pub llms: BTreeMap<String, Llm>,
+    /// Who decides for agents; those that aren't here do what the engine proposes.
+    pub workers: Workers,
     /// How much and how long.
     pub limits: Limits,
 }

@@ -66,6 +66,8 @@ struct Attempt {
     kept: bool,
     /// What was written of its reply.
     part: Option<NodeId>,
+    /// What it had read besides the path: that stands in the log before the reply, and is told after the reply's pieces.
+    read: Vec<Event>,
 }
 
 /// The reader says that it has something that was never there.
@@ -98,6 +100,7 @@ impl Replay {
                     self.reply(event, message, *partial, &mut rest)?;
                     self.add(event, &mut rest);
                 }
+                EventBody::MessageNew { call_id: None, .. } => self.add_read(event, &mut rest),
                 EventBody::Live(live) => self.live(event, live, &mut rest)?,
                 EventBody::CallStarted { .. }
                 | EventBody::CallCompleted { .. }
@@ -128,6 +131,9 @@ impl Replay {
                 | EventBody::ContextLimited { .. }
                 | EventBody::ContextReplaced { .. }
                 | EventBody::ContextKept { .. }
+                | EventBody::DecisionAsked { .. }
+                | EventBody::DecisionAnswered { .. }
+                | EventBody::DecisionFailed { .. }
                 | EventBody::ArrivalQueued { .. }
                 | EventBody::ArrivalConsumed { .. } => self.add(event, &mut rest),
             }
@@ -190,7 +196,7 @@ impl Replay {
                 }
                 match (message, shown_id) {
                     (Some(message), Some(id)) if self.is_reply(id) => self.reply(event, message, *partial, rest)?,
-                    (Some(_) | None, _) => self.add(event, rest),
+                    (Some(_) | None, _) => self.add_read(event, rest),
                 }
             }
             EventBody::Live(live) => self.live(event, live, rest)?,
@@ -224,6 +230,9 @@ impl Replay {
             | EventBody::SessionCreated { .. }
             | EventBody::SessionForked { .. }
             | EventBody::SessionUpdated { .. }
+            | EventBody::DecisionAsked { .. }
+            | EventBody::DecisionAnswered { .. }
+            | EventBody::DecisionFailed { .. }
             | EventBody::ArrivalQueued { .. }
             | EventBody::ArrivalConsumed { .. } => {}
         }
@@ -245,6 +254,27 @@ impl Replay {
         let within = call.and_then(|call| self.has_of_call(None).ok()?.map(|(_, told)| (call.number, told)));
         let cursor = event.cursor.map(|cursor| Cursor { within: cursor.within.or(within), ..cursor });
         self.tell(Event { cursor, ..event.clone() }, rest);
+    }
+
+    /// A node that isn't a reply: one that a call had read, which is told with its reply, or another.
+    fn add_read(&mut self, event: &Event, rest: &mut Rest) {
+        match self.call.as_mut().filter(|call| call.part.is_none()) {
+            Some(call) => call.read.push(event.clone()),
+            None => self.add(event, rest),
+        }
+    }
+
+    /// The reply's pieces are told: now what its call had read.
+    fn tell_read(&mut self, rest: &mut Rest) {
+        let Some(call) = &mut self.call else { return };
+        let (read, number) = (std::mem::take(&mut call.read), call.number);
+        let within = self.after.and_then(|after| after.within).filter(|(attempt, _)| *attempt == number);
+        for event in read {
+            if !self.has(&event) {
+                let cursor = event.cursor.map(|cursor| Cursor { within, ..cursor });
+                self.tell(Event { cursor, ..event }, rest);
+            }
+        }
     }
 
     /// The reader will have it.
@@ -299,7 +329,8 @@ impl Replay {
         if let EventBody::CallStarted { attempt, reply_id, .. } = &event.body {
             self.asked = true;
             let began = event.cursor.map_or(0, |cursor| cursor.seq);
-            self.call = Some(Attempt { began, number: *attempt, reply_id: reply_id.clone(), kept: false, part: None });
+            let reply_id = reply_id.clone();
+            self.call = Some(Attempt { began, number: *attempt, reply_id, kept: false, part: None, read: Vec::new() });
         } else if ends(&event.body) {
             self.call = None;
         }
@@ -382,6 +413,7 @@ impl Replay {
         if let Some(call) = &mut self.call {
             (call.kept, call.part) = (!gone, Some(call.reply_id.clone()));
         }
+        self.tell_read(rest);
         Ok(())
     }
 

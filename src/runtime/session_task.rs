@@ -10,14 +10,14 @@ use tokio::sync::mpsc;
 use super::arriving;
 use super::audience::{Along, Audience};
 use super::command::{Answer, Command, give, reply};
-use super::counts::{Closing, Counts, Timing, word};
+use super::counts::{Closing, Counts, word};
+use super::deciding::{Answered, Asking};
 use super::erase;
 use super::keeper;
 use super::living::Living;
 use super::log::Log;
 use super::masked::{self, masked};
 use super::pace::Pace;
-use super::reply::Reply;
 use super::running::{Ended, Running};
 use super::shared::Residence;
 use super::slots::Slot;
@@ -68,6 +68,7 @@ enum Woken {
     Command(Option<Command>),
     Call(Option<Ended>),
     Job(Option<Ended>),
+    Worker(Answered),
     Timer,
     Idle,
 }
@@ -80,6 +81,8 @@ pub(super) struct Task {
     pub(super) running: Option<Running>,
     /// The summary that is being written beside it.
     pub(super) job: Option<Running>,
+    /// The worker that is being asked.
+    pub(super) asking: Option<Asking>,
     /// Whether this task counts as one in which something goes on.
     counted: bool,
     /// Its place among the turns that run.
@@ -108,7 +111,8 @@ impl Task {
         let limits = &shared.options.limits;
         let pace = limits.session_inputs_per_sec.map(|most| Pace::new(most, limits.session_inputs_burst.unwrap_or(most)));
         let counts = Counts::opened(shared.clone(), &log.session);
-        let mut task = Self { worker, log, audience, running: None, job: None, counted: false, slot: None, pace, residence, counts };
+        let mut task =
+            Self { worker, log, audience, running: None, job: None, asking: None, counted: false, slot: None, pace, residence, counts };
         task.count();
         task.recover().await?;
         Ok(task)
@@ -150,7 +154,11 @@ impl Task {
                 Woken::Call(Some(ended)) => self.call_ended(ended).await?,
                 Woken::Job(None) => {}
                 Woken::Job(Some(ended)) => self.job_ended(ended).await?,
-                Woken::Timer => self.wake().await?,
+                Woken::Worker(answered) => self.decided(answered).await?,
+                Woken::Timer => {
+                    self.wake().await?;
+                    self.wake_decision().await?;
+                }
                 Woken::Idle => {
                     if self.may_leave() && self.worker.shared.retire(&self.log.key, commands) {
                         self.log.keep(keeper::AT_LEAVING);
@@ -177,8 +185,8 @@ impl Task {
             };
         }
         let wakes = engine::wanted(session).into_iter().filter_map(|effect| match effect {
-            Effect::Wake { at, .. } => Some(at),
-            Effect::Call { .. } | Effect::Job { .. } | Effect::Room { .. } => None,
+            Effect::Wake { at, .. } | Effect::WakeDecision { at, .. } => Some(at),
+            Effect::Call { .. } | Effect::Job { .. } | Effect::Room { .. } | Effect::Ask { .. } => None,
         });
         let wake = wakes.min();
         let (pause, woken) = match wake {
@@ -191,6 +199,7 @@ impl Task {
             command = commands.recv() => Woken::Command(command),
             ended = Running::pull_some(self.running.as_mut(), &session.tree) => Woken::Call(ended),
             ended = Running::pull_some(self.job.as_mut(), &session.tree) => Woken::Job(ended),
+            answered = Asking::answered(self.asking.as_mut()) => Woken::Worker(answered),
             () = tokio::time::sleep(pause) => woken,
         }
     }
@@ -312,27 +321,6 @@ impl Task {
         Ok(())
     }
 
-    /// Starts the call that is wanted and doesn't run.
-    async fn start_call(&mut self) -> Result<(), Refusal> {
-        let wanted = engine::wanted(&self.log.session).into_iter().find(|effect| matches!(effect, Effect::Call { .. }));
-        let Some(effect) = wanted.filter(|_| self.running.is_none()) else { return Ok(()) };
-        let needed = engine::needed(&self.log.session);
-        self.log.recall(needed).await?;
-        let session = &self.log.session;
-        let turn = session.turn.as_ref().and_then(|turn| turn.call.as_ref().map(|call| (turn, call)));
-        let request = turn.and_then(|(turn, call)| Some((call, self.request(turn, call)?)));
-        // A turn whose call can't be asked for would run for ever.
-        let Some((call, (llm, request))) = request else {
-            return Err(Refusal::new(Code::Internal, "the model's part of the conversation isn't in memory"));
-        };
-        let provider = self.worker.provider(&llm);
-        let timing = Timing::start(llm, call.attempt == 1);
-        let reply = Reply::new(call.reply_id.clone(), call.attempt, call.hidden, session.seq);
-        let limits = &self.worker.shared.options.limits;
-        self.running = Some(Running::start(effect, provider.as_deref(), request, reply, limits, timing));
-        Ok(())
-    }
-
     /// Makes room for a call that is held, and tells readers what came while the start of a call was made durable.
     pub(super) async fn pursue(&mut self) -> Result<(), Refusal> {
         loop {
@@ -346,7 +334,7 @@ impl Task {
             }
         }
         self.tell_written();
-        Ok(())
+        self.ask_worker().await
     }
 
     fn tell_written(&mut self) {
@@ -449,9 +437,10 @@ impl Task {
         Ok(())
     }
 
-    /// The most turns that wait.
-    pub(super) fn queue_turns_max(&self) -> usize {
-        self.worker.shared.options.limits.queue_turns_max.get()
+    /// The most that waits: turns, and messages and events for a call.
+    pub(super) fn waiting_max(&self) -> usize {
+        let limits = &self.worker.shared.options.limits;
+        limits.queue_turns_max.get().saturating_add(limits.queue_messages_max.get())
     }
 
     /// Whether nothing new is begun any more.

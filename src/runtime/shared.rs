@@ -16,6 +16,7 @@ use super::slots::Slots;
 use super::worker::{self, Opening};
 use crate::clock;
 use crate::engine::context::{Agent, Agents};
+use crate::engine::{Asking, Patience};
 use crate::ids::SessionKey;
 use crate::protocol::{Code, Refusal};
 use crate::store::Store;
@@ -113,7 +114,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     pub(super) fn new(options: Options, store: Arc<dyn Store>) -> Self {
-        let agents = options.agents.iter().map(|(id, agent)| (id.clone(), Agent::new(agent.system.as_deref(), &agent.context)));
+        let llms: Vec<String> = options.llms.keys().cloned().collect();
+        let agents = options.agents.iter().map(|(id, agent)| {
+            let asks = options.workers.contains_key(id);
+            let worker = asks.then(|| Asking { llm: agent.llm.clone(), llms: llms.clone(), patience: Patience::default() });
+            (id.clone(), Agent::new(agent.system.as_deref(), &agent.context).with_worker(worker))
+        });
         Self {
             agents: Arc::new(agents.collect()),
             options,
@@ -320,7 +326,7 @@ mod tests {
 
     fn shared(more: &str) -> Arc<Shared> {
         let limits = toml::from_str(&format!("{LIMITS}{more}")).unwrap();
-        let options = Options { agents: BTreeMap::new(), llms: BTreeMap::new(), limits };
+        let options = Options { agents: BTreeMap::new(), llms: BTreeMap::new(), workers: BTreeMap::new(), limits };
         Arc::new(Shared::new(options, Arc::new(Memory::new())))
     }
 

@@ -2,6 +2,7 @@
 
 mod asking;
 mod contents;
+mod deciding;
 mod encrypted;
 mod erasing;
 mod events;
@@ -151,19 +152,22 @@ fn says(words: &str) -> Piece {
     Ok(Chunk::Text(words.to_owned()))
 }
 
+/// An agent `bot` that asks `model`.
+fn options(model: &Played, agent: &str) -> Options {
+    let model = model.clone();
+    let factory = Arc::new(move || -> Box<dyn Provider> { Box::new(model.clone()) });
+    Options {
+        agents: BTreeMap::from([(AgentId::from("bot"), toml::from_str(agent).unwrap())]),
+        llms: BTreeMap::from([("played".to_owned(), Llm { factory, attempts: 2, abilities: Abilities::default() })]),
+        workers: BTreeMap::new(),
+        limits: toml::from_str(LIMITS).unwrap(),
+    }
+}
+
 /// A runtime whose agent `bot` asks `model`, entered by this thread.
 fn made(model: &Played, store: Arc<Faulty>, limits: &str) -> Runtime {
-    let model = model.clone();
-    let agent: AgentOptions = toml::from_str("llm = \"played\"\nsystem = \"Be kind.\"").unwrap();
-    let options = Options {
-        agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
-        llms: BTreeMap::from([(
-            "played".to_owned(),
-            Llm { factory: Arc::new(move || Box::new(model.clone())), attempts: 2, abilities: Abilities::default() },
-        )]),
-        limits: toml::from_str(limits).unwrap(),
-    };
-    let runtime = Runtime::new(options, store);
+    let options = options(model, "llm = \"played\"\nsystem = \"Be kind.\"");
+    let runtime = Runtime::new(Options { limits: toml::from_str(limits).unwrap(), ..options }, store);
     runtime.enter();
     runtime
 }

@@ -10,11 +10,26 @@ pub fn told(record: &Record) -> Option<EventBody> {
     match record.body.event()? {
         // Its place in the tree is no secret, what it says is.
         EventBody::MessageNew { node_id, parent_id, kind, shown_id: None, copied_from, reads_as, partial, .. } => {
-            let (message, call_id) = (None, None);
-            Some(EventBody::MessageNew { node_id, parent_id, kind, shown_id: None, message, copied_from, reads_as, partial, call_id })
+            let (message, call_id, source) = (None, None, None);
+            Some(EventBody::MessageNew {
+                node_id,
+                parent_id,
+                kind,
+                shown_id: None,
+                message,
+                copied_from,
+                reads_as,
+                partial,
+                call_id,
+                source,
+            })
+        }
+        // Whoever counts a turn's tokens counts all of its calls.
+        EventBody::CallCompleted { call_id, hidden: true, usage: Some(usage) } => {
+            Some(EventBody::CallCompleted { call_id, hidden: true, usage: Some(usage) })
         }
         EventBody::CallStarted { hidden: true, .. }
-        | EventBody::CallCompleted { hidden: true, .. }
+        | EventBody::CallCompleted { hidden: true, usage: None, .. }
         | EventBody::CallFailed { hidden: true, .. }
         | EventBody::CallVoided { hidden: true, .. } => None,
         shown @ (EventBody::SessionCreated { .. }
@@ -37,6 +52,9 @@ pub fn told(record: &Record) -> Option<EventBody> {
         | EventBody::ContextLimited { .. }
         | EventBody::ContextReplaced { .. }
         | EventBody::ContextKept { .. }
+        | EventBody::DecisionAsked { .. }
+        | EventBody::DecisionAnswered { .. }
+        | EventBody::DecisionFailed { .. }
         | EventBody::ArrivalQueued { .. }
         | EventBody::ArrivalConsumed { .. }
         | EventBody::Live(_)
@@ -84,6 +102,9 @@ pub fn bound(event: &EventBody) -> Bound {
         | EventBody::ContextLimited { .. }
         | EventBody::ContextReplaced { .. }
         | EventBody::ContextKept { .. }
+        | EventBody::DecisionAsked { .. }
+        | EventBody::DecisionAnswered { .. }
+        | EventBody::DecisionFailed { .. }
         | EventBody::ArrivalQueued { .. }
         | EventBody::ArrivalConsumed { .. }
         | EventBody::Live(_)

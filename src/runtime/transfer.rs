@@ -159,9 +159,9 @@ impl Task {
     async fn is_import_of(&self, stored: &[Bytes]) -> Result<bool, Refusal> {
         let imported = stored.iter().fold(Position::default(), |position, record| position.then(record));
         let Some(more) = self.log.session.seq.checked_sub(imported.seq) else { return Ok(false) };
-        // Each turn that waited has an end, and so has the turn that ran, its calls, and a job.
+        // Everything that waited has an end, and so has the turn that ran, its calls, and a job.
         let ends_max = usize::try_from(more).unwrap_or(usize::MAX);
-        if ends_max > self.queue_turns_max() + 4 {
+        if ends_max > self.waiting_max() + 4 {
             return Ok(false);
         }
         let ends = if more == 0 { Vec::new() } else { self.log.read(imported.seq + 1, ends_max).await? };
@@ -171,7 +171,7 @@ impl Task {
 
     fn head_id(&self) -> Option<NodeId> {
         let session = &self.log.session;
-        session.head.map(|head| session.tree.id(head))
+        session.tree.seen_at(session.head)
     }
 
     fn exists(&self) -> Refusal {
@@ -210,6 +210,9 @@ fn ends_import(body: &Body) -> bool {
         | Body::JobFailed(_)
         | Body::ArrivalQueued(_)
         | Body::ArrivalConsumed(_)
+        | Body::DecisionAsked(_)
+        | Body::DecisionAnswered(_)
+        | Body::DecisionFailed(_)
         | Body::Unknown(_) => false,
     }
 }

@@ -13,16 +13,7 @@ const SUMMARY: &str = "They talked.";
 fn bench() -> Bench {
     let store = Arc::new(Faulty::new(Arc::new(Memory::new())));
     let model = Played::default();
-    let played = model.clone();
-    let options = Options {
-        agents: BTreeMap::from([(AgentId::from("bot"), toml::from_str(AGENT).unwrap())]),
-        llms: BTreeMap::from([(
-            "played".to_owned(),
-            Llm { factory: Arc::new(move || Box::new(played.clone())), attempts: 2, abilities: Abilities::default() },
-        )]),
-        limits: toml::from_str(LIMITS).unwrap(),
-    };
-    let runtime = Runtime::new(options, store.clone());
+    let runtime = Runtime::new(options(&model, AGENT), store.clone());
     runtime.enter();
     Bench { runtime, model, store }
 }

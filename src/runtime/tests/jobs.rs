@@ -10,16 +10,7 @@ const AGENT: &str = "llm = \"played\"\n[context]\nwindow = 2000000\n[[context.st
 
 fn bench(store: Arc<Faulty>) -> Bench {
     let model = Played::default();
-    let played = model.clone();
-    let options = Options {
-        agents: BTreeMap::from([(AgentId::from("bot"), toml::from_str(AGENT).unwrap())]),
-        llms: BTreeMap::from([(
-            "played".to_owned(),
-            Llm { factory: Arc::new(move || Box::new(played.clone())), attempts: 2, abilities: Abilities::default() },
-        )]),
-        limits: toml::from_str(LIMITS).unwrap(),
-    };
-    let runtime = Runtime::new(options, store.clone());
+    let runtime = Runtime::new(options(&model, AGENT), store.clone());
     runtime.enter();
     Bench { runtime, model, store }
 }
@@ -126,13 +117,27 @@ fn a_lost_or_stalled_job_is_tried_again_and_keeps_its_session_in_memory() {
     });
 }
 
+/// What this thread has used of a processor so far, in the kernel's ticks of 10 ms.
+fn ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+}
+
+fn median(part: &[u64]) -> u64 {
+    let mut part = part.to_vec();
+    part.sort_unstable();
+    part[part.len() / 2]
+}
+
 /// 5,000 turns, or as many as `HEADWATER_SOAK_TURNS` says.
 #[test]
 fn a_long_soak_stays_flat() {
     let turns = std::env::var("HEADWATER_SOAK_TURNS").ok().and_then(|turns| turns.parse().ok()).unwrap_or(5_000);
     run(async move {
         let bench = new();
-        let (mut jobs, mut read, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut jobs, mut read, mut kept, mut used) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut began = ticks();
         for n in 0..turns {
             let request = turn(&bench, n, &mut jobs).await;
             read.push(request.messages.len());
@@ -144,8 +149,14 @@ fn a_long_soak_stays_flat() {
                     let _ = model.send(Ok(Chunk::Finished(Finish::Stop)));
                 }
             }
+            if n % 100 == 99 {
+                used.push(ticks() - began);
+            }
             if n % 1_000 == 999 {
                 kept.push(folded(&bench).await.seq);
+            }
+            if n % 100 == 99 {
+                began = ticks();
             }
         }
         let session = folded(&bench).await;
@@ -155,6 +166,12 @@ fn a_long_soak_stays_flat() {
         let records: Vec<u64> = kept.windows(2).map(|pair| pair[1] - pair[0]).collect();
         if let (Some(first), Some(last)) = (records.first(), records.last()) {
             assert!(last * 100 <= first * 103, "records a turn: {records:?}");
+        }
+        // Medians of ten stretches of 100 turns each: a machine that is busy with something else doesn't change them.
+        if used.len() >= 40 {
+            let (early, late) = (median(&used[5..15]), median(&used[used.len() - 10..]));
+            eprintln!("ticks of 100 turns: {early} early, {late} late");
+            assert!(late * 2 <= early * 3 + 2, "processor time of 100 turns: {used:?}");
         }
         assert!(session.tree.epoch(session.head) as usize > turns / 20, "{} epochs", session.tree.epoch(session.head));
         let found = originals(&session.tree, session.head);

@@ -36,6 +36,7 @@ fn quick(store: Arc<Memory>) -> Runtime {
             "quick".to_owned(),
             Llm { factory: Arc::new(|| Box::new(Quick)), attempts: 1, abilities: Abilities::default() },
         )]),
+        workers: BTreeMap::new(),
         limits: toml::from_str(&limits.replace("session_requests_max = 3", "session_requests_max = 64")).unwrap(),
     };
     Runtime::new(options, store)

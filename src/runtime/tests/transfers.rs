@@ -155,6 +155,25 @@ fn what_was_unfinished_in_an_import_ends_in_the_same_append() {
 }
 
 #[test]
+fn an_import_in_which_much_waited_is_known_again() {
+    run(async {
+        let bench = Bench::new();
+        let _running = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let (_, _model) = bench.model.asked().await;
+        let _steering = bench.add("t2", "u2", OnBusy::Steer).await.unwrap();
+        for n in 0..7 {
+            let body = InputBody::Event { message: Message::text(Role::User, format!("event {n}")), show: n % 2 == 0 };
+            bench.runtime.submit(&key(), Input { body, ..input(&format!("e{n}"), &[]) }).await.unwrap();
+        }
+        let records = log(&bench, &key()).await;
+        let imported = bench.runtime.import(&copy(), records.clone()).await.unwrap();
+        assert_eq!((imported.duplicate, imported.head_id), (false, Some("u1".into())));
+        assert!(log(&bench, &copy()).await.len() >= records.len() + 10, "each has its end");
+        assert!(bench.runtime.import(&copy(), records).await.unwrap().duplicate, "they are the import's own");
+    });
+}
+
+#[test]
 fn a_log_that_is_cut_doubled_or_strange_is_refused_and_names_the_record() {
     run(async {
         let bench = Bench::new();

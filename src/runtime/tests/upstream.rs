@@ -29,6 +29,7 @@ fn of(factory: Factory, attempts: u32) -> Runtime {
         Options {
             agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
             llms: BTreeMap::from([("river".to_owned(), Llm { factory, attempts, abilities: Abilities::default() })]),
+            workers: BTreeMap::new(),
             limits: toml::from_str(LIMITS).unwrap(),
         },
         Arc::new(Memory::new()),
