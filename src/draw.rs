@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::ids::NodeId;
-use crate::protocol::{NodeKind, Role, TreeNode};
+use crate::protocol::{Arriving, BackgroundJob, LimitReason, Message, NodeKind, QueuedTurn, Role, SessionPage, Source, TreeNode};
 
 /// How much of a message a line shows, in characters.
 const TEXT_MAX: usize = 60;
@@ -94,6 +95,50 @@ fn add<'a>(due: &mut Vec<Due<'a>>, level: Option<&Vec<&'a TreeNode>>, indent: us
     }
 }
 
+/// What a session does and what waits there, a line each: the turn that runs, the call that waits for room, the summary that is
+/// written meanwhile, what waits for the next call, the turns that wait. Nothing of one at rest.
+pub fn draw_waiting(page: &SessionPage) -> String {
+    let mut lines = Vec::new();
+    if let Some(turn) = &page.running_turn {
+        let (id, agent) = (&turn.turn_id, &page.agent_id);
+        lines.push(match page.open_calls.iter().map(|call| format!("{} {}", call.id, call.name)).collect::<Vec<_>>() {
+            calls if calls.is_empty() => format!("turn {id} of {agent} is running"),
+            calls => format!("turn {id} of {agent} is waiting for the results of {}", calls.join(", ")),
+        });
+    }
+    if let Some(held) = &page.held_call {
+        let reason = match held.reason {
+            LimitReason::Idle => "there was a pause",
+            LimitReason::Full => "the context window is full",
+            LimitReason::Overflow => "the provider found it too long",
+        };
+        let strategy = held.strategy.as_ref().map(|strategy| format!(" ({strategy})")).unwrap_or_default();
+        lines.push(format!("call {} waits for room: {reason}, {} tokens{strategy}", held.call_id, held.tokens));
+    }
+    if let Some(BackgroundJob { job_id, strategy, attempt, written, .. }) = &page.job {
+        let how = if *written { "is written, for the next call".to_owned() } else { format!("is being written, attempt {attempt}") };
+        lines.push(format!("summary {job_id} {how} ({strategy}, in the background)"));
+    }
+    for Arriving { turn_id, joins, messages, .. } in &page.arrivals {
+        let what = joins.as_ref().map_or_else(|| format!("event {turn_id}"), |turn| format!("message {turn_id} to turn {turn}"));
+        lines.push(format!("{what} waits for the next call{}", brought(messages)));
+    }
+    for QueuedTurn { turn_id, position, agent_id, messages, .. } in &page.queue {
+        lines.push(format!("turn {turn_id} of {agent_id} waits, place {position}{}", brought(messages)));
+    }
+    lines.iter().fold(String::new(), |drawn, line| drawn + &in_one_line(line) + "\n")
+}
+
+/// The messages that something brings, as the end of its line.
+fn brought(messages: &[Arc<Message>]) -> String {
+    messages.iter().fold(String::new(), |mut out, message| {
+        let name = message.id.as_ref().map(|id| format!("{id}: ")).unwrap_or_default();
+        let text: String = message.joined_text().chars().take(TEXT_MAX).collect();
+        let _ = write!(out, "; {name}{text}");
+        out
+    })
+}
+
 fn line(node: &TreeNode, text_max: usize) -> String {
     if let Some(number) = node.epoch {
         return epoch(node, number, text_max);
@@ -101,6 +146,7 @@ fn line(node: &TreeNode, text_max: usize) -> String {
     let role = match (node.kind, node.message.role) {
         (NodeKind::Epoch, _) => "epoch",
         (NodeKind::Custom, _) => "custom",
+        (NodeKind::Message, _) if node.source == Some(Source::Event) => "event",
         (NodeKind::Message, Role::User) => "user",
         (NodeKind::Message, Role::Assistant) => "assistant",
         (NodeKind::Message, Role::Tool) => "tool",
@@ -134,10 +180,9 @@ fn epoch(node: &TreeNode, number: u32, text_max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use serde_json::json;
 
     use super::*;
-    use crate::protocol::Message;
 
     fn node(id: &str, parent: Option<&str>) -> TreeNode {
         TreeNode {
@@ -145,6 +190,7 @@ mod tests {
             parent_id: parent.map(NodeId::from),
             kind: NodeKind::Message,
             message: Arc::new(Message::text(Role::User, "x")),
+            source: None,
             created_at: 0,
             partial: false,
             copied_from: None,
@@ -175,8 +221,40 @@ mod tests {
     #[test]
     fn names_nodes_and_says_what_is_hidden() {
         let (labelled, hidden) = (node("a", None), node("b", Some("a")));
-        let nodes = [TreeNode { labels: vec!["start".to_owned()], ..labelled }, TreeNode { hidden: true, ..hidden }];
-        assert_eq!(draw(&nodes, Some(&"b".into())), "a user: x  <- \"start\"\nb user (hidden): x  <- head\n");
+        let event = TreeNode { source: Some(Source::Event), ..node("c", Some("b")) };
+        let nodes = [TreeNode { labels: vec!["start".to_owned()], ..labelled }, TreeNode { hidden: true, ..hidden }, event];
+        assert_eq!(draw(&nodes, Some(&"b".into())), "a user: x  <- \"start\"\nb user (hidden): x  <- head\nc event: x\n");
+    }
+
+    #[test]
+    fn says_what_waits() {
+        let page = json!({
+            "session_id": "s", "agent_id": "bot", "title": null, "status": "running", "head_id": "u1", "archived": false,
+            "interrupts": [], "messages": [], "running_turn": { "turn_id": "t1", "started_at": 0 },
+            "held_call": { "call_id": "c1", "reason": "full", "strategy": "summarize", "tokens": 186_400 },
+            "job": { "job_id": "j1", "turn_id": "t1", "strategy": "summarize", "attempt": 2 },
+            "arrivals": [
+                { "turn_id": "t2", "joins": "t1", "agent_id": "bot", "queued_at": 0, "messages": [{ "id": "u2", "role": "user", "content": "stop\nthat" }] },
+                { "turn_id": "t3", "agent_id": "bot", "queued_at": 0, "messages": [] },
+            ],
+            "queue": [{ "turn_id": "t4", "position": 1, "agent_id": "critic", "queued_at": 0, "messages": [{ "id": "u4", "role": "user", "content": "and then?" }] }],
+        });
+        let mut page: SessionPage = serde_json::from_value(page).unwrap();
+        let drawn = "turn t1 of bot is running\n\
+            call c1 waits for room: the context window is full, 186400 tokens (summarize)\n\
+            summary j1 is being written, attempt 2 (summarize, in the background)\n\
+            message t2 to turn t1 waits for the next call; u2: stop that\n\
+            event t3 waits for the next call\n\
+            turn t4 of critic waits, place 1; u4: and then?\n";
+        assert_eq!(draw_waiting(&page), drawn);
+        page.open_calls = vec![serde_json::from_value(json!({ "id": "call_1", "name": "weather" })).unwrap()];
+        (page.held_call, page.arrivals, page.queue) = (None, Vec::new(), Vec::new());
+        page.job.as_mut().unwrap().written = true;
+        let drawn = "turn t1 of bot is waiting for the results of call_1 weather\n\
+            summary j1 is written, for the next call (summarize, in the background)\n";
+        assert_eq!(draw_waiting(&page), drawn);
+        (page.running_turn, page.job, page.open_calls) = (None, None, Vec::new());
+        assert_eq!(draw_waiting(&page), "");
     }
 
     #[test]

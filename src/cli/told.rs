@@ -218,6 +218,7 @@ mod tests {
             reads_as: None,
             partial: true,
             call_id: None,
+            source: None,
         };
         let expected = Node { shown_id: Some("r".into()), kind: NodeKind::Message, message: Some(message), partial: true };
         assert_eq!(read(node), Told::Node(Box::new(expected)));

@@ -2,9 +2,9 @@
 
 use super::client::Client;
 use super::error::Error;
-use crate::draw::draw;
+use crate::draw::{draw, draw_waiting};
 use crate::ids::NodeId;
-use crate::protocol::{TreeNode, TreePage};
+use crate::protocol::{SessionPage, TreeNode, TreePage};
 
 /// Nodes a page.
 const PAGE: &str = "5000";
@@ -36,8 +36,9 @@ pub(super) async fn whole(client: &Client, session: &str, raw: bool) -> Result<W
     }
 }
 
-/// The drawing.
+/// The drawing, and below it what waits and what goes on.
 pub(super) async fn tree(client: &Client, session: &str, raw: bool) -> Result<String, Error> {
     let tree = whole(client, session, raw).await?;
-    Ok(draw(&tree.nodes, tree.head.as_ref()))
+    let page: SessionPage = client.get(&["v1", "sessions", session], &[]).await?;
+    Ok(draw(&tree.nodes, tree.head.as_ref()) + &draw_waiting(&page))
 }

@@ -97,7 +97,9 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::NodeNotFound
         | Code::LabelNotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::TurnAlreadyActive | Code::TurnIdReused | Code::CallsOpen | Code::CallNotOpen | Code::SessionExists => StatusCode::CONFLICT,
+        Code::TurnAlreadyActive | Code::TurnIdReused | Code::CallsOpen | Code::CallNotOpen | Code::SessionExists | Code::DecisionClosed => {
+            StatusCode::CONFLICT
+        }
         Code::SessionDeleted => StatusCode::GONE,
         Code::BodyTooLarge | Code::ViewTooLong | Code::ContentTooLarge | Code::ArrivalTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -105,7 +107,9 @@ pub(super) fn status(code: Code) -> StatusCode {
         Code::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         Code::TooManyReaders | Code::TooManyRequests | Code::RateLimited | Code::TooSlow | Code::QueueFull => StatusCode::TOO_MANY_REQUESTS,
         Code::SessionCorrupt | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        Code::LlmUnavailable | Code::LlmCut | Code::LlmRefused | Code::LlmBadResponse => StatusCode::BAD_GATEWAY,
+        Code::LlmUnavailable | Code::LlmCut | Code::LlmRefused | Code::LlmBadResponse | Code::WorkerFailed | Code::WorkerBadAnswer => {
+            StatusCode::BAD_GATEWAY
+        }
         Code::ShuttingDown
         | Code::TooManyConnections
         | Code::TooManySessions
@@ -114,7 +118,7 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::StoreUnavailable
         | Code::LlmRateLimited
         | Code::OwnerLost => StatusCode::SERVICE_UNAVAILABLE,
-        Code::LlmTimedOut => StatusCode::GATEWAY_TIMEOUT,
+        Code::LlmTimedOut | Code::WorkerTimedOut => StatusCode::GATEWAY_TIMEOUT,
         Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
     }
 }
@@ -172,6 +176,10 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
         | Code::LlmRefused
         | Code::LlmBadResponse
         | Code::TooManyCalls
+        | Code::WorkerFailed
+        | Code::WorkerTimedOut
+        | Code::WorkerBadAnswer
+        | Code::DecisionClosed
         | Code::OwnerLost
         | Code::Internal => None,
     }

@@ -265,6 +265,9 @@ fn ended(event: &EventBody, turn: &TurnId) -> Option<&'static str> {
         | EventBody::ContextLimited { .. }
         | EventBody::ContextReplaced { .. }
         | EventBody::ContextKept { .. }
+        | EventBody::DecisionAsked { .. }
+        | EventBody::DecisionAnswered { .. }
+        | EventBody::DecisionFailed { .. }
         | EventBody::ArrivalQueued { .. }
         | EventBody::ArrivalConsumed { .. }
         | EventBody::Live(_)

@@ -338,6 +338,9 @@ impl RunStream {
             | EventBody::ContextLimited { .. }
             | EventBody::ContextReplaced { .. }
             | EventBody::ContextKept { .. }
+            | EventBody::DecisionAsked { .. }
+            | EventBody::DecisionAnswered { .. }
+            | EventBody::DecisionFailed { .. }
             | EventBody::ArrivalQueued { .. }
             | EventBody::ArrivalConsumed { .. }
             | EventBody::Live(_)

@@ -153,6 +153,9 @@ impl<'a> Pieces<'a> {
             | EventBody::CallCompleted { .. }
             | EventBody::CallFailed { .. }
             | EventBody::CallVoided { .. }
+            | EventBody::DecisionAsked { .. }
+            | EventBody::DecisionAnswered { .. }
+            | EventBody::DecisionFailed { .. }
             | EventBody::ArrivalQueued { .. }
             | EventBody::ArrivalConsumed { .. } => {}
         }

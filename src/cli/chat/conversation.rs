@@ -210,6 +210,7 @@ mod tests {
             parent_id: parent.map(NodeId::from),
             kind: NodeKind::Message,
             message: Arc::new(Message::text(role, format!("text of {id}"))),
+            source: None,
             created_at: 0,
             partial: false,
             copied_from: None,

@@ -103,6 +103,9 @@ impl Telling {
             | EventBody::SessionUpdated { .. }
             | EventBody::CallFailed { .. }
             | EventBody::CallVoided { .. }
+            | EventBody::DecisionAsked { .. }
+            | EventBody::DecisionAnswered { .. }
+            | EventBody::DecisionFailed { .. }
             | EventBody::ArrivalQueued { .. }
             | EventBody::ArrivalConsumed { .. } => Step::Silent,
         }
@@ -210,6 +213,9 @@ pub(super) fn is_silent(body: &EventBody) -> bool {
         | EventBody::CallCompleted { .. }
         | EventBody::CallFailed { .. }
         | EventBody::CallVoided { .. }
+        | EventBody::DecisionAsked { .. }
+        | EventBody::DecisionAnswered { .. }
+        | EventBody::DecisionFailed { .. }
         | EventBody::ArrivalQueued { .. }
         | EventBody::ArrivalConsumed { .. } => true,
     }
