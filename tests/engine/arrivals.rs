@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use headwater::engine::record::{Body, Record};
+use headwater::engine::record::{Body, Reads, Record};
 use headwater::engine::{self, Context, Effect, Session};
 use headwater::ids::{Stamp, TurnId};
 use headwater::protocol::{CallErrorKind, HeadMove, HeadTo, Message, OnBusy, Role, ToolCall};
@@ -73,7 +73,9 @@ impl Ledger {
                 Body::CallStarted(call) if !call.hidden => {
                     self.calls += 1;
                     let waiting = u32::try_from(self.waiting.len()).unwrap();
-                    let takes = call.arrivals > 0 || waiting == 0 || call.attempt > 1;
+                    // One that a worker gives its messages reads what the worker was shown.
+                    let is_given = matches!(call.reads, Reads::Messages(_));
+                    let takes = call.arrivals > 0 || waiting == 0 || call.attempt > 1 || is_given;
                     assert!(call.arrivals <= waiting && takes, "{} of {waiting} are read", call.arrivals);
                     let before = self.read.insert(call.call_id.to_string(), call.arrivals).unwrap_or_default();
                     assert!(call.arrivals >= before, "an attempt reads no fewer than the one before");
@@ -95,20 +97,22 @@ impl Ledger {
     }
 }
 
-struct World {
-    talk: Talk,
+/// Senders, a model, and a conversation between them.
+#[derive(Default)]
+pub struct World {
+    pub talk: Talk,
     ledger: Ledger,
     made: u32,
     appends: Vec<usize>,
 }
 
 impl World {
-    fn fresh(&mut self, stem: &str) -> String {
+    pub fn fresh(&mut self, stem: &str) -> String {
         self.made += 1;
         format!("{stem}{}", self.made)
     }
 
-    fn took(&mut self, records: &[Record]) {
+    pub fn took(&mut self, records: &[Record]) {
         self.ledger.take(records);
         self.appends.push(self.talk.log.len());
         let session = &self.talk.session;
@@ -132,7 +136,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, kind: Kind, on_busy: OnBusy, count: usize, run: Option<bool>, show: bool, long: usize) {
+    pub fn send(&mut self, kind: Kind, on_busy: OnBusy, count: usize, run: Option<bool>, show: bool, long: usize) {
         let stem = if kind == Kind::Event { "e" } else { "u" };
         let messages = (0..count).map(|_| {
             let id = self.fresh(stem);
@@ -151,7 +155,7 @@ impl World {
         }
     }
 
-    fn act(&mut self, what: u8, n: u8) {
+    pub fn act(&mut self, what: u8, n: u8) {
         let long = usize::from(n) * 12;
         let records = match what % 24 {
             0..=2 => return self.send(Kind::Message, OnBusy::Steer, 1, None, false, long),
@@ -185,7 +189,12 @@ impl World {
                 let Some(call) = self.talk.session.tree.open_calls().first().cloned() else { return };
                 let message = Message { tool_call_id: Some(call), ..Message::text(Role::Tool, "done") };
                 let asked = Asked { kind: Kind::Result, messages: vec![message], ..Asked::default() };
-                self.talk.submit(&asked).unwrap().0
+                match self.talk.submit(&asked) {
+                    Ok((records, _)) => records,
+                    // The worker hasn't decided who carries it out.
+                    Err(refusal) if refusal.code.as_str() == "turn_already_active" && self.talk.decision().is_some() => return,
+                    Err(refusal) => panic!("{refusal:?}"),
+                }
             }
             _ => self.model(15, n),
         };
@@ -193,10 +202,11 @@ impl World {
     }
 
     /// The model, or what is done for it.
-    fn model(&mut self, what: u8, n: u8) -> Vec<Record> {
+    pub fn model(&mut self, what: u8, n: u8) -> Vec<Record> {
         match self.talk.call() {
             Some(Effect::Job { .. }) => unreachable!("a job isn't the turn's"),
-            None => Vec::new(),
+            // Nothing of the model's is due.
+            Some(Effect::Ask { .. } | Effect::WakeDecision { .. }) | None => Vec::new(),
             Some(Effect::Wake { .. }) => self.talk.wake(),
             Some(Effect::Room { .. }) => self.talk.make_room(),
             Some(Effect::Call { .. }) => match what {
@@ -218,7 +228,7 @@ impl World {
     }
 
     /// The log folds up to each record, and after each append a lost process loses nothing.
-    fn every_prefix_folds(&self) {
+    pub fn every_prefix_folds(&self) {
         let mut session = Session::default();
         let mut appends = self.appends.iter().peekable();
         for (at, stored) in (1..).zip(&self.talk.log) {
@@ -251,7 +261,7 @@ proptest! {
 
     #[test]
     fn none_is_skipped_lost_or_doubled(acts in prop::collection::vec(any::<(u8, u8)>(), 1..60), window in any::<bool>()) {
-        let mut world = World { talk: Talk::default(), ledger: Ledger::default(), made: 0, appends: Vec::new() };
+        let mut world = World::default();
         if window {
             let context = r#"{"window":18000,"strategy":[{"use":"summarize","over_tokens":1200,"keep_turns":1}]}"#;
             world.talk.configure("bot", Some("You help."), &serde_json::from_str(context).unwrap());

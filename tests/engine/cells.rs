@@ -1,7 +1,7 @@
 //! Every state of a session's turn against every input: what becomes of it stands in `cells.txt`, one row an input, one column a
 //! state. A cell says in order what happens: `take` results are recorded · `stop`, `over`, `leave` the turn that was there ends, for it
 //! was stopped, superseded, or its branch was left · `drop` turns that waited are given up · `next` one that waited begins · `go` the turn
-//! goes on · `end` it ends well · `start`, `write`, `queue`, `join` the input begins a turn, is recorded without a reply, waits, joins one that waits · `move` the
+//! goes on · `end` it ends well · `start`, `write`, `queue`, `join` the input begins a turn, is recorded without a reply, waits, joins one that waits · `steer`, `event` it waits for a call · `move` the
 //! head moves · `name` a node gets a name · `dup` it is known · `wait` the turn goes on waiting · `none` nothing. A refusal is `busy` (409, it names the turn), `open` or `closed` (409, calls),
 //! `full` (429), `bad` (400) or `404`.
 
@@ -25,6 +25,8 @@ enum Does {
     Runs,
     RunsSeen,
     Retries,
+    /// Its call waits for room.
+    Held,
     Waits,
     WaitsForOne,
 }
@@ -36,6 +38,12 @@ enum Queue {
     Closed,
     Open,
     Full,
+    /// A message that joins the turn.
+    Steered,
+    /// Something that happened.
+    Happened,
+    /// Something that happened, a message that joins the turn, a turn.
+    Mixed,
 }
 
 /// A session in one of the states: two branches, `u1 a1 x2 b2` and `u1 a1 u2 …`, the second active; turn T answers u2.
@@ -68,10 +76,15 @@ impl Case {
             case.finish("a reply", &[]);
         }
         case.held.truncate(2);
+        if does == Does::Held {
+            let options = r#"{"strategy":[{"use":"summarize","over_tokens":1}]}"#;
+            case.talk.configure("bot", None, &serde_json::from_str(options).unwrap());
+        }
         case.say("u2", "T");
         match does {
             Does::Nothing => case.finish("a reply", &[]),
             Does::Runs => {}
+            Does::Held => assert!(case.talk.session.turn.as_ref().unwrap().held.is_some()),
             Does::RunsSeen => case.talk.written = Some(Message::text(Role::Assistant, "half")),
             Does::Retries => drop(case.talk.fail(CallErrorKind::Cut, None)),
             Does::Waits | Does::WaitsForOne => case.finish("calls", &["c1", "c2"]),
@@ -82,9 +95,9 @@ impl Case {
             case.held.push(result("t1", "c1"));
         }
         let written = case.talk.written.take();
-        for (on_busy, ids) in queue.inputs() {
+        for (kind, on_busy, ids) in queue.inputs() {
             for id in *ids {
-                let asked = Asked { kind: Kind::Message, on_busy: *on_busy, ..Asked::view(vec![user(id)]) };
+                let asked = Asked { kind: *kind, on_busy: *on_busy, ..Asked::view(vec![user(id)]) };
                 case.talk.submit(&named(&id.to_uppercase(), asked)).unwrap();
             }
         }
@@ -109,7 +122,7 @@ impl Case {
 
     /// The last message that waits; a new one where none does.
     fn waiting(&self) -> Message {
-        user(self.queue.inputs().last().and_then(|(_, ids)| ids.last()).unwrap_or(&"w"))
+        user(self.queue.inputs().last().and_then(|(.., ids)| ids.last()).unwrap_or(&"w"))
     }
 
     fn reply(&self) -> Vec<Message> {
@@ -130,7 +143,9 @@ impl Case {
         let of = |kind: Kind, messages: Vec<Message>| Asked { kind, ..Asked::view(messages) };
         let answers = match self.does {
             Does::WaitsForOne => vec![result("t2", "c2")],
-            Does::Nothing | Does::Runs | Does::RunsSeen | Does::Retries | Does::Waits => vec![result("t1", "c1"), result("t2", "c2")],
+            Does::Nothing | Does::Runs | Does::RunsSeen | Does::Retries | Does::Held | Does::Waits => {
+                vec![result("t1", "c1"), result("t2", "c2")]
+            }
         };
         Some(match input {
             "view.says-more" => view(self.with(&[user("n")])),
@@ -167,6 +182,12 @@ impl Case {
             "append.empty" => of(Kind::Append, Vec::new()),
             "append.system" => of(Kind::Append, vec![Message::text(Role::System, "rules").with_id("s".into())]),
             "append.answers" => of(Kind::Append, answers),
+            "event.new" => of(Kind::Event, vec![user("n")]),
+            "event.new,run" => Asked { run: Some(true), ..of(Kind::Event, vec![user("n")]) },
+            "event.new,shown" => Asked { show: true, ..of(Kind::Event, vec![user("n")]) },
+            "event.known" => of(Kind::Event, vec![user("u1")]),
+            "event.waits" => of(Kind::Event, vec![self.waiting()]),
+            "event.forged" => of(Kind::Event, vec![user("hw_0")]),
             "result.c1" => of(Kind::Result, vec![result("r1", "c1")]),
             "result.c2" => of(Kind::Result, vec![result("r2", "c2")]),
             "result.c1-again" => of(Kind::Result, vec![Message { id: None, ..result("t1", "c1") }]),
@@ -261,12 +282,16 @@ impl Case {
 
 impl Queue {
     /// What was submitted.
-    fn inputs(self) -> &'static [(OnBusy, &'static [&'static str])] {
+    fn inputs(self) -> &'static [(Kind, OnBusy, &'static [&'static str])] {
+        const SAID: Kind = Kind::Message;
         match self {
             Self::Empty => &[],
-            Self::Closed => &[(OnBusy::Queue, &["q1"])],
-            Self::Open => &[(OnBusy::Queue, &["q1"]), (OnBusy::Merge, &["m1", "m2"])],
-            Self::Full => &[(OnBusy::Queue, &["q1", "q2", "q3", "q4"])],
+            Self::Closed => &[(SAID, OnBusy::Queue, &["q1"])],
+            Self::Open => &[(SAID, OnBusy::Queue, &["q1"]), (SAID, OnBusy::Merge, &["m1", "m2"])],
+            Self::Full => &[(SAID, OnBusy::Queue, &["q1", "q2", "q3", "q4"])],
+            Self::Steered => &[(SAID, OnBusy::Steer, &["s1"])],
+            Self::Happened => &[(Kind::Event, OnBusy::Refuse, &["e1"])],
+            Self::Mixed => &[(Kind::Event, OnBusy::Refuse, &["e1"]), (SAID, OnBusy::Queue, &["q1"]), (SAID, OnBusy::Steer, &["s1"])],
         }
     }
 }
@@ -281,13 +306,16 @@ struct Before {
     seq: u64,
     turn: Option<(TurnId, u64)>,
     queue: Vec<TurnId>,
+    arrivals: Vec<TurnId>,
 }
 
 impl Before {
     fn of(talk: &Talk) -> Self {
         let session = &talk.session;
         let turn = session.turn.as_ref().map(|turn| (turn.id.clone(), turn.started_at));
-        Self { seq: session.seq, turn, queue: session.queue.iter().map(|queued| queued.id.clone()).collect() }
+        let queue = session.queue.iter().map(|queued| queued.id.clone()).collect();
+        let arrivals = session.arrivals.iter().map(|arrival| arrival.id.clone()).collect();
+        Self { seq: session.seq, turn, queue, arrivals }
     }
 
     fn must_name_the_turn(&self, refusal: &Refusal) {
@@ -332,7 +360,7 @@ fn told(before: &Before, records: &[Record], accepted: Option<&Accepted>) -> Str
             Body::TurnCancelled(_) => "drop",
             Body::TurnStarted(turn) => {
                 started = Some(&turn.turn_id);
-                if before.queue.contains(&turn.turn_id) { "next" } else { "start" }
+                if before.queue.contains(&turn.turn_id) || before.arrivals.contains(&turn.turn_id) { "next" } else { "start" }
             }
             Body::TurnCompleted(ended) if Some(&ended.turn_id) == was => "end",
             Body::TurnCompleted(ended) if !before.queue.contains(&ended.turn_id) => {
@@ -346,7 +374,14 @@ fn told(before: &Before, records: &[Record], accepted: Option<&Accepted>) -> Str
                     "queue"
                 }
             }
-            Body::CallStarted(_) if started.is_none() => "go",
+            Body::ArrivalQueued(queued) => {
+                if queued.joins.is_some() {
+                    "steer"
+                } else {
+                    "event"
+                }
+            }
+            Body::CallStarted(_) | Body::ContextLimited(_) if started.is_none() => "go",
             Body::SessionUpdated(_) => "update",
             Body::HeadMoved(moved) => {
                 if moved.label.is_some() {
@@ -372,10 +407,19 @@ fn told(before: &Before, records: &[Record], accepted: Option<&Accepted>) -> Str
 /// The columns, and the states that each stands for.
 fn columns() -> Vec<(String, Vec<(Does, Queue)>)> {
     let mut columns = vec![("idle".to_owned(), vec![(Does::Nothing, Queue::Empty)])];
-    let kinds: [(&str, &[Does]); 3] =
-        [("runs", &[Does::Runs, Does::RunsSeen, Does::Retries]), ("waits", &[Does::Waits]), ("waits-for-one", &[Does::WaitsForOne])];
+    columns.push(("idle,event".to_owned(), vec![(Does::Nothing, Queue::Happened)]));
+    let runs: &[Does] = &[Does::Runs, Does::RunsSeen, Does::Retries, Does::Held];
+    let kinds: [(&str, &[Does]); 3] = [("runs", runs), ("waits", &[Does::Waits]), ("waits-for-one", &[Does::WaitsForOne])];
+    let beside = [
+        ("", Queue::Empty),
+        (",closed", Queue::Closed),
+        (",open", Queue::Open),
+        (",full", Queue::Full),
+        (",steered", Queue::Steered),
+        (",mixed", Queue::Mixed),
+    ];
     for (name, does) in kinds {
-        for (queue, with) in [("", Queue::Empty), (",closed", Queue::Closed), (",open", Queue::Open), (",full", Queue::Full)] {
+        for (queue, with) in beside {
             columns.push((format!("{name}{queue}"), does.iter().map(|&does| (does, with)).collect()));
         }
     }
@@ -387,9 +431,11 @@ fn flags(word: &str) -> Vec<OnBusy> {
         "refuse" | "-" => vec![OnBusy::Refuse],
         "queue" => vec![OnBusy::Queue],
         "merge" => vec![OnBusy::Merge],
+        "steer" => vec![OnBusy::Steer],
         "cancel" => vec![OnBusy::Cancel],
         "waits" => vec![OnBusy::Queue, OnBusy::Merge],
-        "any" => vec![OnBusy::Refuse, OnBusy::Queue, OnBusy::Merge, OnBusy::Cancel],
+        "behind" => vec![OnBusy::Queue, OnBusy::Merge, OnBusy::Steer],
+        "any" => vec![OnBusy::Refuse, OnBusy::Queue, OnBusy::Merge, OnBusy::Steer, OnBusy::Cancel],
         _ => panic!("{word} is no flag"),
     }
 }
@@ -417,8 +463,8 @@ fn every_state_has_an_answer_to_every_input() {
                 }
             }
         }
-        *seen.entry(input).or_default() += if flag == "-" { 4 } else { flags(flag).len() };
+        *seen.entry(input).or_default() += if flag == "-" { 5 } else { flags(flag).len() };
     }
-    assert!(seen.values().all(|&flags| flags == 4), "each input with each flag: {seen:?}");
+    assert!(seen.values().all(|&flags| flags == 5), "each input with each flag: {seen:?}");
     assert!(wrong.is_empty(), "{} cells:\n{}", wrong.len(), wrong.join("\n"));
 }

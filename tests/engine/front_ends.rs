@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use headwater::engine;
 use headwater::engine::record::Body;
 use headwater::ids::NodeId;
-use headwater::protocol::{Accepted, Code, Message, NodeKind, OnBusy, PartialView, Role, SameIdEdit, ViewOptions};
+use headwater::protocol::{Accepted, Code, Message, NodeKind, OnBusy, PartialView, Refusal, Role, SameIdEdit, ViewOptions};
 
 use crate::talk::{Asked, Talk, listed};
 
@@ -119,7 +119,11 @@ impl World {
             eprintln!("tab {tab} sends [{}]", brief(&asked.messages));
         }
         let for_twin = self.for_twin(&asked);
-        let (came, twin) = (self.talk.submit(&asked), self.twin.submit(&for_twin));
+        let came = self.talk.submit(&asked);
+        if self.never_fits(&came, before.0) {
+            return false;
+        }
+        let twin = self.twin.submit(&for_twin);
         let ((records, accepted), (_, other)) = match (came, twin) {
             (Err(refusal), Err(other)) => {
                 assert_eq!((refusal.code, &refusal.details.get("index")), (other.code, &other.details.get("index")));
@@ -131,13 +135,7 @@ impl World {
             (came, twin) => panic!("{came:?} and {twin:?}"),
         };
         self.learn();
-        if let Some(others) = &mut self.others {
-            // Of what waits, ids are known before there are nodes.
-            for (one, other) in accepted.recorded.iter().zip(&other.recorded) {
-                others.there.insert(one.clone(), other.clone());
-                others.here.insert(other.clone(), one.clone());
-            }
-        }
+        self.learn_waiting(&accepted, &other);
         assert_eq!(self.told(&accepted, NodeId::clone), self.told(&other, |id| self.here(id)), "the same answer");
         if records.iter().any(|record| matches!(record.body, Body::TurnCancelled(_))) {
             self.left(reply, written.as_ref());
@@ -166,6 +164,44 @@ impl World {
             self.tabs[tab].exact = false;
         }
         true
+    }
+
+    /// Whether what came can never fit the session's window. The twin has none.
+    fn never_fits(&mut self, came: &Result<(Vec<headwater::engine::Record>, Accepted), Refusal>, before: u64) -> bool {
+        let too_large = came.as_ref().is_err_and(|refusal| refusal.code == Code::ArrivalTooLarge);
+        assert!(!too_large || self.talk.session.seq == before, "a refusal writes nothing");
+        if too_large {
+            self.twin.written = None;
+        }
+        too_large
+    }
+
+    /// Both take an input that isn't a front end's: the same comes of it, and who asked last shows the conversation as it is now.
+    pub fn both_take(&mut self, asked: &Asked) {
+        let seq = self.talk.session.seq;
+        let came = self.talk.submit(asked);
+        if self.never_fits(&came, seq) {
+            return;
+        }
+        let twin = self.twin.submit(&self.for_twin(asked));
+        assert_eq!(came.as_ref().err().map(|one| one.code), twin.as_ref().err().map(|one| one.code), "the same answer");
+        self.learn();
+        let (Ok((_, accepted)), Ok((_, other))) = (came, twin) else { return };
+        self.learn_waiting(&accepted, &other);
+        if !accepted.queued && self.talk.session.seq > seq {
+            self.abandoned.clear();
+            let acting = self.acting;
+            self.adopt(acting);
+        }
+    }
+
+    /// Of what waits, ids are known before there are nodes.
+    fn learn_waiting(&mut self, accepted: &Accepted, other: &Accepted) {
+        let Some(others) = &mut self.others else { return };
+        for (one, other) in accepted.recorded.iter().zip(&other.recorded) {
+            others.there.insert(one.clone(), other.clone());
+            others.here.insert(other.clone(), one.clone());
+        }
     }
 
     /// The running turn was left: its tab holds what it saw of the reply.

@@ -14,7 +14,7 @@ impl Talk {
         let Some(job) = &self.session.job else { return Vec::new() };
         let is_its = |effect: &Effect| match effect {
             Effect::Job { id, .. } | Effect::Wake { id, .. } => *id == job.id,
-            Effect::Call { .. } | Effect::Room { .. } => false,
+            Effect::Call { .. } | Effect::Room { .. } | Effect::Ask { .. } | Effect::WakeDecision { .. } => false,
         };
         engine::wanted(&self.session).into_iter().filter(is_its).collect()
     }
@@ -55,7 +55,7 @@ impl Talk {
         let Some((at, id, attempt)) = wake else { return Vec::new() };
         let early = Context { stamp: Stamp { now: at - 1, nonce: 0 }, ..self.context() };
         assert!(engine::wake(&self.session, &id, attempt, &early).is_empty(), "it isn't time");
-        self.now = at;
+        self.now = self.now.max(at);
         let context = self.context();
         let records = engine::wake(&self.session, &id, attempt, &context);
         self.take(&records);

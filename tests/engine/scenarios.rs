@@ -8,8 +8,11 @@
 //! [ATTEMPT]` · `job-wake` · `fail KIND [retry-after ms]` · `wake` · `written TEXT` (what readers saw of the
 //! running reply) · `cancel [TURN]` · `recover` · `head NODE|-|stay|to:LABEL [as:LABEL]` · `update [title:TEXT] [untitled] [archived]
 //! [unarchived]` · `fork [NODE]` (goes on in the fork; `source` goes back) · `custom ID` · `compact ID keep=N [reset] [pinned]` · `node JSON` (a
-//! `message.new` under the head, by hand) · `log JSON`. What is looked at: `reconcile MESSAGE…` (what a view comes to; nothing is written) ·
+//! `message.new` under the head, by hand) · `log JSON`. Workers: `worker AGENT` (it has one) · `asked` (what it is asked)
+//! · `answer JSON` (with `$held`, `$ready`, `$NODE` for ids) · `accept` (what is proposed) · `repeat` · `remember`, `late` · `unanswered CODE` · `wait`. What is looked at: `reconcile MESSAGE…` (what a view comes to; nothing is written) ·
 //! `draw` · `tree` (raw) · `read` · `prompt` · `session` · `page`.
+
+mod decisions;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,7 +21,7 @@ use std::path::{Path, PathBuf};
 use headwater::draw::draw;
 use headwater::engine::record::{Body, Record};
 use headwater::engine::{self, Effect, MessageNew, News, View};
-use headwater::ids::{NodeId, SERVER_PREFIX, TurnId};
+use headwater::ids::{DecisionId, NodeId, SERVER_PREFIX, TurnId};
 use headwater::protocol::{
     Accepted, CallErrorKind, HeadMove, HeadTo, Json, Message, OnBusy, PartialView, Refusal, Role, SameIdEdit, SessionUpdate, ToolCall,
 };
@@ -71,6 +74,8 @@ struct Play {
     /// Short names for ids that the engine made, with their roles.
     names: HashMap<String, (NodeId, Role)>,
     shorts: HashMap<NodeId, String>,
+    /// A decision that was open once.
+    remembered: Option<DecisionId>,
     out: String,
 }
 
@@ -90,7 +95,11 @@ impl Play {
                 self.line(line);
             } else if let Some(step) = line.strip_prefix("> ") {
                 self.line(line);
+                // Shown when the step breaks.
+                let before = self.out.len();
+                println!("{line}");
                 self.step(step);
+                print!("{}", &self.out[before..]);
             }
         }
         self.talk.replays();
@@ -160,6 +169,7 @@ impl Play {
             "node" => self.node(rest[0]),
             "log" => self.log(rest[0]),
             "reconcile" => return self.reconcile(&rest),
+            verb if self.decide(verb, &rest) => return,
             verb => return self.show(verb),
         };
         self.wrote(&records);
@@ -392,7 +402,10 @@ impl Play {
             None => String::new(),
             Some(Effect::Call { attempt, .. }) => format!(" → call, attempt {attempt}"),
             Some(Effect::Room { .. }) => " → make room".to_owned(),
-            Some(Effect::Wake { at, attempt, .. }) => format!(" → wait {} ms after attempt {attempt}", at - self.talk.now),
+            Some(Effect::Ask { attempt, .. }) => format!(" → ask, attempt {attempt}"),
+            Some(Effect::Wake { at, attempt, .. } | Effect::WakeDecision { at, attempt, .. }) => {
+                format!(" → wait {} ms after attempt {attempt}", at - self.talk.now)
+            }
             Some(Effect::Job { .. }) => unreachable!("a job isn't the turn's"),
         };
         let job: Vec<String> = self.talk.job_wants().iter().map(|effect| self.job(effect)).collect();
@@ -405,7 +418,9 @@ impl Play {
         match effect {
             Effect::Job { attempt, .. } => format!("job, attempt {attempt}"),
             Effect::Wake { at, .. } => format!("wait {} ms", at - self.talk.now),
-            Effect::Call { .. } | Effect::Room { .. } => unreachable!("that is the turn's"),
+            Effect::Call { .. } | Effect::Room { .. } | Effect::Ask { .. } | Effect::WakeDecision { .. } => {
+                unreachable!("that is the turn's")
+            }
         }
     }
 

@@ -105,6 +105,7 @@ pub fn told(body: &Body) -> String {
         Body::CallStarted(started) => {
             let summary = match &started.reads {
                 Reads::Path => String::new(),
+                Reads::Messages(messages) => format!(" reads {} messages", messages.len()),
                 Reads::Summary(Summary { to, halved, .. }) => format!(" summary to {to}, halved {halved}"),
             };
             let arrivals = if started.arrivals > 0 { format!(" with {}", started.arrivals) } else { String::new() };
@@ -140,6 +141,10 @@ pub fn told(body: &Body) -> String {
             let into = consumed.into.as_ref().map_or(String::new(), |into| format!(" into {into}"));
             format!("arrival.consumed [{}]{into}", ids.join(" "))
         }
+        Body::DecisionAsked(asked) if asked.attempt == 1 => format!("decision.asked {}", asked.trigger.as_str()),
+        Body::DecisionAsked(_) => "decision.asked again".to_owned(),
+        Body::DecisionAnswered(answered) => format!("decision.answered [{}]", answered.actions.join(" ")),
+        Body::DecisionFailed(failed) => format!("decision.failed {}", failed.code),
         Body::CallVoided(_) => "call.voided".to_owned(),
         Body::Unknown(unknown) => format!("unknown {}", unknown.kind),
     }

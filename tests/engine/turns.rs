@@ -74,6 +74,10 @@ impl World {
         if let (Some(message), Some(reply)) = (written, reply) {
             let acting = self.acting;
             self.tabs[acting].list.push(Held { message: message.with_id(reply.clone()), real: Some(reply) });
+            if self.others.is_some() {
+                // The twin's call gave up no attempt: it has one id for all of them.
+                self.abandoned.clear();
+            }
         }
     }
 

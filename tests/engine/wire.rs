@@ -37,7 +37,7 @@ fn every_type_is_written_as_it_was_read() {
 }
 
 /// Every type that this version writes.
-const TYPES: [&str; 19] = [
+const TYPES: [&str; 22] = [
     "session.created",
     "session.forked",
     "session.updated",
@@ -57,6 +57,9 @@ const TYPES: [&str; 19] = [
     "call.voided",
     "arrival.queued",
     "arrival.consumed",
+    "decision.asked",
+    "decision.answered",
+    "decision.failed",
 ];
 
 #[test]

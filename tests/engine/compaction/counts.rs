@@ -49,6 +49,7 @@ impl Counts {
                 read = Size::from_tokens(tokens);
             }
             read += match tree.node(ix).kind {
+                NodeKind::Message if tree.node(ix).is_event => Size::of_text("[Event]\n") + Size::of_message(message),
                 NodeKind::Message => Size::of_message(message),
                 NodeKind::Epoch if message.joined_text().is_empty() => Size::ZERO,
                 NodeKind::Epoch => Size::of_text("The earlier conversation was summarized:\n\n") + Size::of_text(&message.joined_text()),

@@ -8,6 +8,7 @@ use headwater::engine::{self, Effect, Session};
 use headwater::ids::{CallId, Millis, NodeId, TurnId};
 use headwater::protocol::{CallErrorKind, Code, KeptReason, LimitReason};
 
+use super::beside::Jobs;
 use super::counts::Counts;
 use crate::talk::{ATTEMPTS, CALLS_MAX, Talk};
 
@@ -60,10 +61,11 @@ pub fn most(strategy: &StrategyOptions, options: &ContextOptions) -> Option<u64>
 
 impl Ledger {
     /// Takes what was recorded since.
-    pub fn take(&mut self, talk: &Talk, options: &ContextOptions, counts: &mut Counts) {
+    pub fn take(&mut self, talk: &Talk, options: &ContextOptions, counts: &mut Counts, jobs: &mut Jobs) {
         for stored in &talk.log[self.read..] {
             let record = Record::decode(stored).unwrap();
             counts.take(&record);
+            jobs.take(&record);
             self.record(&record, options);
         }
         self.read = talk.log.len();
@@ -96,10 +98,11 @@ impl Ledger {
             Body::ContextLimited(limited) => self.limited(limited, options),
             Body::CallStarted(started) => self.started(started),
             Body::CallFailed(failed) => self.failed(failed),
+            Body::ContextReplaced(replaced) if replaced.background => assert!(self.hold.is_none(), "nothing is held for it"),
             Body::ContextReplaced(replaced) => {
                 let hold = self.hold.take().expect("a call was held");
                 assert_eq!(Some(&hold.call), replaced.call_id.as_ref());
-                assert!(!replaced.background && (hold.reason == LimitReason::Overflow || !replaced.no_gain));
+                assert!(hold.reason == LimitReason::Overflow || !replaced.no_gain);
                 self.turn().stuck |= replaced.no_gain;
                 self.replaced.push((replaced.node_id.clone(), hold.reason, hold.call));
             }
@@ -146,7 +149,8 @@ impl Ledger {
             (None, Some(most)) => (limited.tokens > most).then_some(LimitReason::Full),
             (None, None) => None,
         };
-        let first = options.strategy.iter().enumerate().find_map(|(at, strategy)| Some((at, strategy, applies(strategy)?)));
+        let mut holding = options.strategy.iter().enumerate().filter(|(_, strategy)| strategy.background.is_none());
+        let first = holding.find_map(|(at, strategy)| Some((at, strategy, applies(strategy)?)));
         match limited.reason {
             LimitReason::Idle | LimitReason::Full => {
                 let (at, strategy, reason) = first.expect("a strategy applies");

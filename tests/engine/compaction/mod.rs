@@ -1,9 +1,12 @@
 //! Laws of compaction, with the real strategies. Made-up front ends talk to a session whose agent makes room as it is configured, at
-//! random; beside it runs a twin that gets the same inputs, whose model says the same, and which is never compacted. People must not
+//! random, at once or in the background; beside it runs a twin that gets the same inputs, whose model says the same, and which is never
+//! compacted. Messages join turns, things happen, processes are lost. People must not
 //! notice, the model must read what it should, and making room must end. `PROPTEST_CASES` and `HEADWATER_LAWS_SEED` run more, and
 //! others.
 
+mod beside;
 mod counts;
+mod landings;
 mod ledger;
 mod reads;
 
@@ -12,12 +15,13 @@ use std::num::NonZeroU64;
 
 use headwater::engine::context::{ContextOptions, StrategyOptions};
 use headwater::engine::record::Reads;
-use headwater::engine::{Effect, Finished};
+use headwater::engine::{Effect, Finished, Ix};
 use headwater::ids::NodeId;
 use headwater::protocol::{CallErrorKind, Finish, HeadMove, HeadTo, Message, OnBusy, Role, Usage};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
+use self::beside::Jobs;
 use self::counts::Counts;
 use self::ledger::Ledger;
 use crate::front_ends::{Held, Others, World};
@@ -26,8 +30,8 @@ use crate::talk::{Asked, Kind, Talk};
 /// One thing that happens: what, and numbers that it takes as it needs them.
 type Step = (u8, [u8; 6]);
 
-/// A strategy in the making: whether it summarizes, when it applies, what it keeps.
-type Made = (bool, Option<u8>, Option<u8>, Option<u8>);
+/// A strategy in the making: whether it summarizes, when it applies, what it keeps, whether it works in the background.
+type Made = (bool, Option<u8>, Option<u8>, Option<u8>, bool);
 
 /// An agent in the making: how much of a window, its strategies, whether it has a system prompt.
 type Agent = (Option<u8>, Vec<Made>, bool);
@@ -41,6 +45,7 @@ fn agents() -> impl Strategy<Value = Agent> {
         prop::option::weighted(0.2, any::<u8>()),
         prop::option::weighted(0.8, any::<u8>()),
         any::<Option<u8>>(),
+        prop::bool::weighted(0.35),
     );
     (any::<Option<u8>>(), prop::collection::vec(made, 0..4), any::<bool>())
 }
@@ -49,7 +54,14 @@ fn agents() -> impl Strategy<Value = Agent> {
 fn compaction_is_invisible_and_ends() {
     let seed = std::env::var("HEADWATER_LAWS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_130);
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(150);
-    let config = Config { cases, rng_seed: RngSeed::Fixed(seed), failure_persistence: None, max_shrink_iters: 4000, ..Config::default() };
+    let config = Config {
+        cases,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        max_shrink_iters: 4000,
+        max_shrink_time: 60_000,
+        ..Config::default()
+    };
     let all = (agents(), prop::collection::vec(any::<Step>(), 1..60));
     std::panic::set_hook(Box::new(|_| {}));
     let result = TestRunner::new(config).run(&all, |(agent, steps)| {
@@ -71,6 +83,7 @@ fn play(agent: &Agent, steps: &[Step], aloud: bool) {
         room.step(step);
     }
     room.comes_to_an_end();
+    landings::are_as_the_rule_says(&room.world.talk.session);
     room.world.talk.replays();
     room.ledger.every_prefix_goes_on(&room.world.talk.log);
 }
@@ -82,6 +95,11 @@ pub struct Room {
     pub system: &'static str,
     pub ledger: Ledger,
     pub counts: Counts,
+    pub jobs: Jobs,
+    /// Where it was, and whether the head ever went elsewhere than on.
+    pub head: (Option<Ix>, bool),
+    /// Turns so far.
+    begun: usize,
     /// What each summary stands for: what readers see up to there.
     pub summaries: HashMap<String, Vec<NodeId>>,
 }
@@ -90,11 +108,12 @@ pub struct Room {
 fn options((window, strategies, _): &Agent) -> ContextOptions {
     // Windows about as large as the room that is left for the reply, larger by a conversation's size, and far smaller.
     let window = window.map(|n| if n % 4 == 0 { 20 + u64::from(n) } else { 16_010 + u64::from(n) * 3 });
-    let strategy = strategies.iter().map(|&(summarizes, idle, over, keep)| StrategyOptions {
+    let strategy = strategies.iter().map(|&(summarizes, idle, over, keep, background)| StrategyOptions {
         r#use: if summarizes { "summarize" } else { "reset" }.to_owned(),
         idle_secs: idle.and_then(|n| NonZeroU64::new(u64::from(n) * 20)),
         over_tokens: over.filter(|_| idle.is_none()).and_then(|n| NonZeroU64::new(u64::from(n))),
         keep_turns: keep.filter(|_| summarizes).map(|n| u32::from(n % 5)),
+        background: (background && summarizes && idle.is_none()).then_some(true),
         ..StrategyOptions::default()
     });
     ContextOptions { window: window.and_then(NonZeroU64::new), strategy: strategy.collect() }
@@ -109,14 +128,29 @@ impl Room {
         if aloud {
             eprintln!("{options:?}");
         }
-        Self { world, options, system, ledger: Ledger::default(), counts: Counts::default(), summaries: HashMap::new() }
+        Self {
+            world,
+            options,
+            system,
+            ledger: Ledger::default(),
+            counts: Counts::default(),
+            jobs: Jobs::default(),
+            head: (None, false),
+            begun: 0,
+            summaries: HashMap::new(),
+        }
     }
 
     fn step(&mut self, (what, numbers): Step) {
         (self.world.numbers, self.world.taken) = (numbers, 0);
-        self.world.on_busy = [OnBusy::Refuse, OnBusy::Refuse, OnBusy::Queue, OnBusy::Merge, OnBusy::Cancel][usize::from(numbers[4] % 5)];
+        let on_busy = [OnBusy::Refuse, OnBusy::Refuse, OnBusy::Queue, OnBusy::Merge, OnBusy::Cancel, OnBusy::Steer, OnBusy::Steer];
+        self.world.on_busy = on_busy[usize::from(numbers[4] % 7)];
         let seq = self.world.talk.log.len();
-        if self.world.talk.session.queue.iter().next().is_some() {
+        if self.world.aloud {
+            eprintln!("step {what} {numbers:?}");
+        }
+        let session = &self.world.talk.session;
+        if !session.queue.is_empty() || !session.arrivals.is_empty() {
             self.world.tabs.iter_mut().for_each(|tab| tab.exact = false);
         }
         match self.world.talk.call() {
@@ -127,13 +161,17 @@ impl Room {
             Some(Effect::Call { .. }) => self.while_it_replies(what),
             Some(Effect::Wake { .. }) => self.in_a_pause(what),
             Some(Effect::Job { .. }) => unreachable!("a job isn't the turn's"),
+            Some(Effect::Ask { .. } | Effect::WakeDecision { .. }) => unreachable!("no agent has a worker here"),
+        }
+        if numbers[3].is_multiple_of(3) {
+            self.job();
         }
         if numbers[5].is_multiple_of(8) {
             self.world.talk.reopen();
         }
         self.follow();
         if self.world.aloud {
-            self.tell(what, numbers, seq);
+            self.tell(seq);
         }
         self.holds();
         let (rests, knows) = (self.world.talk.session.turn.is_none(), self.tab_is_up_to_date());
@@ -147,8 +185,10 @@ impl Room {
 
     /// Whether the acting tab holds what readers see: of what waited for a turn it may not have heard.
     fn tab_is_up_to_date(&self) -> bool {
-        let held: Vec<NodeId> = self.world.tabs[self.world.acting].list.iter().filter_map(|held| held.real.clone()).collect();
-        held == self.readers_see(self.world.talk.session.head)
+        let list = &self.world.tabs[self.world.acting].list;
+        let held: Vec<NodeId> = list.iter().filter_map(|held| held.real.clone()).collect();
+        // What has no id yet, waits.
+        list.iter().all(|held| held.message.id.is_some()) && held == self.readers_see(self.world.talk.session.head)
     }
 
     fn acting_tab_reloads(&mut self) {
@@ -158,8 +198,7 @@ impl Room {
         }
     }
 
-    fn tell(&self, what: u8, numbers: [u8; 6], seq: usize) {
-        eprintln!("step {what} {numbers:?}");
+    fn tell(&self, seq: usize) {
         for stored in &self.world.talk.log[seq..] {
             let record = headwater::engine::Record::decode(stored).unwrap();
             eprintln!("    {}", short(&crate::told::told(&record.body)));
@@ -169,7 +208,7 @@ impl Room {
 
     fn at_rest(&mut self, what: u8) {
         let world = &mut self.world;
-        match what % 16 {
+        match what % 17 {
             0..=4 => world.send(),
             5 => world.edit(false),
             6 => world.edit(true),
@@ -181,13 +220,14 @@ impl Room {
             12 => world.custom(),
             13 => self.append(),
             14 => self.pause(),
+            15 => self.event(),
             _ => self.move_head(),
         }
     }
 
     /// What anyone may do while a turn is there.
     fn meanwhile(&mut self, what: u8) {
-        match what % 8 {
+        match what % 12 {
             0 => {
                 self.world.talk.recover();
             }
@@ -197,7 +237,9 @@ impl Room {
             4 => self.world.edit(false),
             5 => self.append(),
             6 => self.move_head(),
-            _ => self.world.custom(),
+            7 => self.world.custom(),
+            8 => self.event(),
+            _ => self.steer(),
         }
     }
 
@@ -322,17 +364,18 @@ impl Room {
         let reply = Message::text(Role::Assistant, imported).with_id(other);
         let messages = [vec![user.clone()], vec![reply.clone(), user.clone()], vec![user, reply]][world.number(3)].clone();
         let asked = Asked { kind: Kind::Append, messages, on_busy: world.on_busy, ..Asked::default() }.with_tools(&["pick"]);
-        let reply = world.shown_reply();
-        let seq = world.talk.session.seq;
-        let (came, twin) = (world.talk.submit(&asked), world.twin.submit(&asked));
-        assert_eq!(came.is_ok(), twin.is_ok(), "the same answer: {came:?} and {twin:?}");
-        world.learn();
-        if came.is_ok_and(|(_, accepted)| !accepted.queued) && world.talk.session.seq > seq {
-            let _ = reply;
-            world.abandoned.clear();
-            let acting = world.acting;
-            world.adopt(acting);
+        world.both_take(&asked);
+    }
+
+    /// A message joins the turn that is there.
+    fn steer(&mut self) {
+        self.world.on_busy = OnBusy::Steer;
+        if self.world.chance(3) {
+            return self.world.send();
         }
+        let messages = vec![self.world.user().message];
+        let asked = Asked { kind: Kind::Message, messages, on_busy: OnBusy::Steer, ..Asked::default() }.with_tools(&["pick"]);
+        self.world.both_take(&asked);
     }
 
     /// The head goes to any node that readers see; before a compaction that gives the whole conversation back.
@@ -341,6 +384,10 @@ impl Room {
         let (_, nodes) = crate::talk::listed(&world.talk.session);
         let Some(to) = nodes.get(world.number(nodes.len())).map(|node| node.id.clone()) else { return };
         let there = world.there(&to);
+        if world.talk.session.turn.is_some() && world.twin.head_id() == Some(there.clone()) {
+            // After a compaction the node itself is elsewhere than the head, and the turn would be left; the twin's goes on.
+            return;
+        }
         world.talk.move_head(&HeadMove { to: HeadTo::Node(Some(to)), label: None }).unwrap();
         world.twin.move_head(&HeadMove { to: HeadTo::Node(Some(there)), label: None }).unwrap();
         world.abandoned.clear();
@@ -360,10 +407,20 @@ impl Room {
             world.twin.fail(CallErrorKind::Refused, None);
         }
         world.learn();
+        if begun(&world.talk) != self.begun {
+            // What an earlier turn's attempts were called isn't this turn's reply.
+            self.begun = begun(&world.talk);
+            world.abandoned.clear();
+        }
         if world.talk.session.turn.is_none() {
             world.reply_is_over();
         }
-        self.ledger.take(&self.world.talk, &self.options, &mut self.counts);
+        self.twin_reads_the_same();
+        let (tree, head) = (&self.world.talk.session.tree, self.world.talk.session.head);
+        let goes_on = tree.readings().extends(tree.vertex(head), tree.vertex(self.head.0));
+        self.head = (head, self.head.1 || !goes_on);
+        self.ledger.take(&self.world.talk, &self.options, &mut self.counts, &mut self.jobs);
+        self.jobs.same(&self.world.talk.session);
     }
 
     /// Whatever it has come to, a few steps end the turn, and those that wait for it.
@@ -383,6 +440,7 @@ impl Room {
                     self.world.finish();
                 }
                 Some(Effect::Call { .. }) => self.summarize(),
+                Some(Effect::Ask { .. } | Effect::WakeDecision { .. }) => unreachable!("no agent has a worker here"),
             }
             self.follow();
             self.holds();

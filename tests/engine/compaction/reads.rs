@@ -1,6 +1,6 @@
 //! What people read, and what the model reads.
 
-use headwater::engine::{self, Effect, Ix};
+use headwater::engine::{self, Effect, Ix, Tree};
 use headwater::ids::NodeId;
 use headwater::protocol::{LimitReason, Message, NodeKind, Role, Size};
 
@@ -23,11 +23,13 @@ impl Room {
         self.people_notice_nothing();
         self.links_lead_back();
         self.counts_right();
+        self.arrivals_are_the_same();
         if let Some(Effect::Call { .. }) = self.world.talk.call()
             && self.world.shows_a_reply()
         {
             self.model_reads_its_path();
             self.fits();
+            self.arrivals_fit();
         }
     }
 
@@ -87,39 +89,51 @@ impl Room {
     fn model_reads_its_path(&self) {
         let (talk, twin) = (&self.world.talk.session, &self.world.twin.session);
         let tree = &talk.tree;
-        let mut path: Vec<Ix> = engine::path(talk);
+        // Of reader views that are the same a view lands on the newest, and unshown events may stand there that don't stand elsewhere.
+        let told = |tree: &Tree, ix: Ix| tree.node(ix).kind == NodeKind::Message && !(self.head.1 && tree.node(ix).is_event);
+        let mut path: Vec<Ix> =
+            engine::path(talk).into_iter().filter(|&ix| tree.node(ix).kind == NodeKind::Epoch || told(tree, ix)).collect();
         let whole: Vec<NodeId> = {
             let tree = &twin.tree;
-            let messages = engine::path(twin).into_iter().filter(|&ix| tree.node(ix).kind == NodeKind::Message);
+            let messages = engine::path(twin).into_iter().filter(|&ix| told(tree, ix));
             messages.map(|ix| self.world.here(&tree.id(tree.node(ix).original))).collect()
         };
         let epoch = path.first().copied().filter(|&root| tree.node(root).kind == NodeKind::Epoch);
         let mut expected = Vec::new();
-        let mut covered = 0;
+        let mut pinned: Vec<Ix> = Vec::new();
         if let Some(epoch) = epoch {
             path.remove(0);
-            let vertex = tree.node(epoch).vertex;
-            covered = tree.readings().depth(vertex) as usize;
-            let pins = path.iter().take_while(|&&ix| tree.node(ix).vertex == vertex && tree.reads_as(ix).is_some()).count();
-            let pinned: Vec<Ix> = path.drain(..pins).collect();
+            let pins = path.iter().take_while(|&&ix| tree.reads_as(ix) == tree.reads_as(epoch)).count();
+            pinned = path.drain(..pins).collect();
+        }
+        let original = |ix: Ix| tree.id(tree.node(ix).original);
+        let rest: Vec<NodeId> = path.iter().map(|&ix| original(ix)).collect();
+        assert!(whole.ends_with(&rest), "what isn't left out is the rest: {rest:?} of {whole:?}");
+        let before = &whole[..whole.len() - rest.len()];
+        let covered = epoch.map_or(0, |epoch| tree.reader_up(Some(epoch)).filter(|&ix| told(tree, ix)).count());
+        let shown = before.iter().filter(|id| tree.find(id).is_some_and(|ix| tree.node(ix).shown)).count();
+        assert_eq!(shown, covered, "{before:?} is left out");
+        if let Some(epoch) = epoch {
             let summary = talk.content(epoch).unwrap().joined_text();
             if !summary.is_empty() {
                 assert_eq!(self.summaries.get(&summary), Some(&self.readers_see(Some(epoch))), "the summary is of what came before");
                 expected.push(summary);
             }
-            let mut before = whole[..covered].iter();
+            let mut before = before.iter();
             for ix in pinned {
-                let id = tree.id(tree.node(ix).original);
+                let id = original(ix);
                 assert!(tree.node(ix).role == Role::User && before.any(|seen| *seen == id), "{id} is pinned");
                 expected.push(talk.content(ix).unwrap().joined_text());
             }
         }
-        let rest: Vec<NodeId> =
-            path.iter().filter(|&&ix| tree.node(ix).kind == NodeKind::Message).map(|&ix| tree.id(tree.node(ix).original)).collect();
-        assert_eq!(rest, whole[covered..], "after {covered} that are left out comes the rest");
         let said = |message: &Message| (message.role, message.tool_call_id.clone(), message.joined_text(), message.tool_calls.len());
-        let read = engine::prompt(talk).unwrap();
-        let all = engine::prompt(twin).unwrap();
+        let prompt = |session| {
+            let mut read = engine::prompt(session).unwrap();
+            assert!(!read.is_empty(), "the model reads something");
+            read.retain(|message| !self.head.1 || !message.joined_text().starts_with("[Event]"));
+            read
+        };
+        let (read, all) = (prompt(talk), prompt(twin));
         for (message, text) in read.iter().zip(&expected) {
             assert!(message.role == Role::User && message.joined_text().ends_with(text.as_str()));
         }
@@ -127,14 +141,14 @@ impl Room {
         let all: Vec<_> = all.iter().map(|message| said(message)).collect();
         assert!(all.ends_with(&rest), "{rest:?} isn't the end of {all:?}");
         pairs(&read);
-        assert!(!read.is_empty(), "the model reads something");
     }
 
     /// By our count the model reads no more than it may, unless nothing could be done about it.
     fn fits(&self) {
         let session = &self.world.talk.session;
         let call = session.turn.as_ref().and_then(|turn| turn.call.as_ref()).unwrap();
-        let limit = self.options.strategy.iter().filter_map(|strategy| most(strategy, &self.options)).min();
+        let holding = || self.options.strategy.iter().filter(|strategy| strategy.background.is_none());
+        let limit = holding().filter_map(|strategy| most(strategy, &self.options)).min();
         let Some(limit) = limit else { return };
         if self.counted() > limit && !self.ledger.is_stuck() {
             assert!(self.ledger.was_held(&call.id), "{} tokens are more than {limit}, and nobody made room", self.counted());
@@ -142,7 +156,7 @@ impl Room {
         if let Some((epoch, LimitReason::Full, of)) = self.ledger.replaced.last()
             && *of == call.id
         {
-            let limit = self.options.strategy.iter().find_map(|strategy| most(strategy, &self.options)).unwrap_or(limit);
+            let limit = holding().find_map(|strategy| most(strategy, &self.options)).unwrap_or(limit);
             self.could_not_be_shorter(epoch, limit);
         }
     }

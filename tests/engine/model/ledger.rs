@@ -96,6 +96,9 @@ impl Ledger {
             | Body::JobDropped(_)
             | Body::ArrivalQueued(_)
             | Body::ArrivalConsumed(_)
+            | Body::DecisionAsked(_)
+            | Body::DecisionAnswered(_)
+            | Body::DecisionFailed(_)
             | Body::Unknown(_) => {}
         }
     }
