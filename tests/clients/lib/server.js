@@ -22,7 +22,7 @@ export function binary() {
 /** Each kind of service, with the name of a model that thinks; an agent is called after it. */
 export const KINDS = { openai: "o3-mock", anthropic: "claude-sonnet-4-mock", gemini: "gemini-3-mock" };
 
-/** What a model is told that writes a summary for the agent `summing`. */
+/** What a model is told that writes a summary for the agents `summing` and `foresighted`. */
 export const SUMMARY_PROMPT = "VKWJ: sum up what was said.";
 
 /**
@@ -99,6 +99,26 @@ window = 200000
 use = "summarize"
 keep_turns = 1
 prompt = "${SUMMARY_PROMPT}"
+
+[agent.foresighted]
+llm = "mock"
+
+[agent.foresighted.context]
+window = 200000
+
+[[agent.foresighted.context.strategy]]
+use = "summarize"
+background = true
+over_tokens = 100000
+keep_turns = 1
+prompt = "${SUMMARY_PROMPT}"
+
+[agent.forgetful]
+llm = "mock"
+
+[[agent.forgetful.context.strategy]]
+use = "reset"
+idle_secs = 1
 
 [agent.critic]
 llm = "mock"

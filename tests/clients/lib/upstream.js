@@ -17,7 +17,8 @@ class Call {
   /**
    * `plan` may have `text`, `reasoning`, `signature` (of the reasoning), `calls` (of tools: `{id, name, arguments}`), `status`,
    * `retryAfter` (s), `chaos` (headers of aimock's, as `{drop: 1}`), `hold`, `cut` (after so many pieces), `cutAtFrame`, `cutAtByte`,
-   * `body` (instead of an answer), `edit` (of each frame's data, in place), `pace` (ms between pieces).
+   * `body` (instead of an answer), `edit` (of each frame's data, in place), `pace` (ms between pieces), `asked` (a text: it is for the
+   * first request that holds it, and no other).
    */
   constructor(plan) {
     this.plan = plan;
@@ -165,14 +166,16 @@ export class Upstream {
   async #serve(request, response) {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
-    const call = this.planned.shift() ?? new Call(this.improvise());
+    const body = Buffer.concat(chunks);
+    const place = this.planned.findIndex(({ plan }) => plan.asked === undefined || body.includes(plan.asked));
+    const [call = new Call(this.improvise())] = place < 0 ? [] : this.planned.splice(place, 1);
     const index = this.calls.push(call) - 1;
     call.arrived = true;
     response.on("close", () => {
       if (!call.ended) call.abandoned = true;
       call.wake();
     });
-    call.request = parsed(Buffer.concat(chunks));
+    call.request = parsed(body);
     const chaos = Object.entries(call.plan.chaos ?? {}).map(([name, rate]) => [`x-aimock-chaos-${name}`, String(rate)]);
     const headers = { ...request.headers, ...Object.fromEntries(chaos), "x-aimock-context": String(index), connection: "close" };
     const options = { host: "127.0.0.1", port: this.mock.port, path: request.url, method: request.method, headers, agent: false };
@@ -180,7 +183,7 @@ export class Upstream {
       this.#pass(answer, response, call).catch(() => response.destroy());
     });
     forwarded.on("error", () => response.destroy());
-    forwarded.end(Buffer.concat(chunks));
+    forwarded.end(body);
   }
 
   async #pass(answer, response, call) {

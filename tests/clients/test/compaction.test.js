@@ -1,89 +1,13 @@
 // A long conversation in a small window: the model goes on with a summary and the turns that were kept, people see the conversation as if
 // nothing had happened, and no byte of the summary or of what its model was told reaches a client.
 import assert from "node:assert/strict";
-import * as current from "@ag-ui/client";
-import * as legacy from "@ag-ui/client-legacy";
-import WebSocket from "ws";
-import { Device } from "../lib/device.js";
+import { SUMMARY, TALKED, assertHidden, epochs, everything, nativeBytes, pageBytes, reporting, talked } from "../lib/canary.js";
 import { SUMMARY_PROMPT } from "../lib/server.js";
 import { drawing } from "../lib/tree.js";
 import { until } from "../lib/until.js";
 import { useWorld } from "../lib/world.js";
 
 const { each, once } = useWorld();
-
-/** The summary: each piece of its stream, however it is cut, has a part that nothing else has. */
-const SUMMARY = "ZQXK".repeat(12);
-const CANARIES = ["ZQ", "QX", "XK", "KZ", "VKWJ"];
-
-/** Edits a stream so that it reports that 186,400 tokens were read. */
-const long = (data) => {
-  if (data.usage) data.usage = { prompt_tokens: 186_400, completion_tokens: 4, total_tokens: 186_404 };
-};
-
-/** A conversation of three turns of which the model reports that its window is nearly full. */
-async function talked(s) {
-  const chat = s.chat({ agent: "summing" });
-  await chat.send("u1", "a first question");
-  await chat.send("u2", "a second question");
-  s.upstream.next({ text: "the third answer", edit: long });
-  await chat.send("u3", "a third question");
-  return chat;
-}
-
-/** All the events of the session, as bytes: over SSE from the start to the head, and over `/v1/ws`. */
-async function nativeBytes(s, chat) {
-  const { head_id: head } = await s.session(chat);
-  const isWhole = (text) => text.includes(head) && /"turn\.(completed|failed)"[^\n]*\n*$/.test(text.replace(/\n:[^\n]*/g, ""));
-  const stop = new AbortController();
-  const response = await fetch(`${s.server.url}/v1/sessions/${chat.threadId}/events?after=0`, { signal: stop.signal });
-  const decoder = new TextDecoder();
-  let sse = "";
-  for await (const piece of response.body) {
-    sse += decoder.decode(piece, { stream: true });
-    if (isWhole(sse)) break;
-  }
-  stop.abort();
-  const socket = new WebSocket(`${s.server.url.replace("http", "ws")}/v1/ws`);
-  let frames = "";
-  socket.on("message", (data) => (frames += `${data}\n`));
-  await new Promise((resolve, reject) => socket.once("open", resolve).once("error", reject));
-  socket.send(JSON.stringify({ type: "subscribe", ref: "r", session_id: chat.threadId, after: "0" }));
-  await until("the socket tells the whole session", () => isWhole(frames));
-  socket.terminate();
-  return [sse, frames];
-}
-
-/** The bytes that came on a shared socket that reads the thread from its start. */
-async function sharedBytes(s, chat, library) {
-  const device = await Device.open(s, library, "summing");
-  let frames = "";
-  device.socket.on("message", (data) => (frames += data));
-  await device.subscribe(chat.threadId, "0");
-  await until("the device shows the conversation", async () => (await device.messages(chat.threadId)).at(-1)?.content === chat.last.content);
-  await device.close();
-  return frames;
-}
-
-/** Everything that clients can be told of the conversation, as bytes. */
-async function everything(s, chat) {
-  const joined = s.tab(chat).joining();
-  await joined.run();
-  assert.deepEqual(joined.lines, chat.lines);
-  const hydration = await s.server.get(`/agents/summing?threadId=${chat.threadId}`);
-  const pages = [await s.session(chat), await s.tree(chat), hydration].map((page) => JSON.stringify(page));
-  const shared = [await sharedBytes(s, chat, current), await sharedBytes(s, chat, legacy)];
-  return [...pages, ...shared, ...(await nativeBytes(s, chat)), ...s.wire.exchanges.map((exchange) => exchange.text)];
-}
-
-function assertHidden(seen) {
-  for (const text of seen) {
-    assert.ok(text.length > 0);
-    for (const canary of CANARIES) assert.ok(!text.includes(canary), `${canary} in ${text.slice(Math.max(0, text.indexOf(canary) - 300)).slice(0, 600)}`);
-  }
-}
-
-const raw = (s, chat) => s.server.get(`/v1/sessions/${chat.threadId}/tree?view=raw`);
 
 each("186,400 tokens of 200,000: one summary, in no client's bytes; the next view lands below it", async (s) => {
   const chat = await talked(s);
@@ -123,17 +47,149 @@ each("186,400 tokens of 200,000: one summary, in no client's bytes; the next vie
   await s.server.restart();
   assertHidden(await everything(s, chat));
   // Who asks for every node sees it, so there is something to be hidden.
-  const epoch = (await raw(s, chat)).nodes.find(({ kind }) => kind === "epoch");
+  const [epoch] = await epochs(s, chat);
   assert.ok(JSON.stringify(epoch.message).includes(SUMMARY));
 });
 
-each("an edit in what was summarized lands where that message stands, and nothing of the summary is read there", async (s) => {
+/** That conversation with a fourth turn, before which it was summarized. */
+async function compacted(s) {
   const chat = await talked(s);
   s.upstream.next({ text: SUMMARY });
   await chat.send("u4", "a fourth question");
+  return chat;
+}
+
+/** What the model reads since then, the summary left out; it has to be the first. */
+function readBelow(s) {
+  const [summary, ...kept] = s.read;
+  assert.ok(summary.startsWith("user: ") && summary.includes(SUMMARY), summary);
+  return kept;
+}
+
+/** Nothing of the summary is read. */
+function readWhole(s) {
+  assert.ok(!JSON.stringify(s.read).includes(SUMMARY));
+  return s.read;
+}
+
+each("an edit in what was summarized lands where that message stands, and nothing of the summary is read there", async (s) => {
+  const chat = await compacted(s);
+  const before = chat.messages;
   await chat.edit("u2", "u2b", "another second question");
-  assert.deepEqual(s.read, ["user: a first question", "assistant: answer 1 to a first question", "user: another second question"]);
+  assert.deepEqual(readWhole(s), [...TALKED.slice(0, 2), "user: another second question"]);
   assertHidden(await everything(s, chat));
+  // And back: the branch goes on with the summary.
+  chat.show(...before);
+  await chat.send("u5", "a fifth question");
+  assert.deepEqual(readBelow(s), [...TALKED.slice(4), ...chat.lines.slice(6)].slice(0, -1));
+  assert.equal((await epochs(s, chat)).length, 1);
+  assertHidden(await everything(s, chat));
+});
+
+each("another reply after a compaction reads the same summary; no second one is written", async (s) => {
+  const chat = await compacted(s);
+  const first = chat.last;
+  const reads = s.reads.length;
+  await chat.regenerate();
+  assert.equal(s.reads.length, reads + 1);
+  assert.deepEqual(readBelow(s), [...TALKED.slice(4), "user: a fourth question"]);
+  assert.notEqual(chat.last.id, first.id);
+  const tree = await s.tree(chat);
+  const replies = tree.nodes.filter(({ parent_id: parent }) => parent === "u4").map(({ id }) => id);
+  assert.deepEqual(replies, [first.id, chat.last.id]);
+  assertHidden(await everything(s, chat));
+  // A reply to a question that was kept word for word; and one to a question that wasn't.
+  for (const id of ["u3", "u2"]) {
+    chat.show(...chat.upTo(id));
+    await chat.run();
+    assert.equal(s.read.at(-1), `user: a ${id === "u3" ? "third" : "second"} question`);
+    assertHidden(await everything(s, chat));
+  }
+  assert.deepEqual(readWhole(s), TALKED.slice(0, 3));
+  assert.equal((await epochs(s, chat)).length, 1);
+});
+
+each("back to the branch before the compaction, and forth", async (s) => {
+  const chat = await compacted(s);
+  const whole = chat.messages;
+  const at = async () => {
+    const { head_id: head, epoch } = await s.session(chat);
+    assert.equal((await s.tree(chat)).head_id, head);
+    return [head, epoch];
+  };
+  // By a list that ends in a reply which was summarized: nobody is asked, and the talk goes on there. Where the summary ends it is read
+  // in the place of what it stands for; people are told of the node that they know.
+  const reads = s.reads.length;
+  for (const [length, epoch] of [[2, 0], [4, 1], [8, 1], [4, 1]]) {
+    chat.show(...whole.slice(0, length));
+    await chat.run();
+    assert.deepEqual(await at(), [whole[length - 1].id, epoch], `${length} messages`);
+    assertHidden(await everything(s, chat));
+  }
+  assert.equal(s.reads.length, reads);
+  await chat.send("u3b", "another third question");
+  assert.deepEqual(readBelow(s), ["user: another third question"]);
+  assertHidden(await everything(s, chat));
+  // By the head, to exactly that reply: the whole conversation is read.
+  await move(s, chat, whole[3].id);
+  assert.deepEqual(await at(), [whole[3].id, 0]);
+  chat.show(...whole.slice(0, 4));
+  await chat.send("u3c", "yet another third question");
+  assert.deepEqual(readWhole(s), [...TALKED.slice(0, 4), "user: yet another third question"]);
+  assertHidden(await everything(s, chat));
+  // By the head, to the last reply of the compacted branch.
+  await move(s, chat, whole.at(-1).id);
+  assert.deepEqual(await at(), [whole.at(-1).id, 1]);
+  chat.show(...whole);
+  await chat.send("u5", "a fifth question");
+  assert.deepEqual(readBelow(s), [...TALKED.slice(4), ...chat.lines.slice(6, -1)]);
+  assertHidden(await everything(s, chat));
+  assert.equal((await epochs(s, chat)).length, 1);
+});
+
+/** Moves the head to a node that people know. */
+async function move(s, chat, id) {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${s.server.url}/v1/sessions/${chat.threadId}/head`, { method: "POST", headers, body: JSON.stringify({ node_id: id }) });
+  const text = await response.text();
+  assert.equal(response.status, 200, text);
+  assertHidden([text]);
+  assert.equal(JSON.parse(text).head_id, id);
+}
+
+each("a run's tokens are those of all its calls, the hidden one too; nothing else of that is told", async (s) => {
+  const chat = await talked(s);
+  s.upstream.next({ text: SUMMARY, edit: reporting(500) });
+  s.upstream.next({ text: "the fourth answer", edit: reporting(300) });
+  const run = await chat.send("u4", "a fourth question");
+  const usage = s.wire.exchanges.at(-1).text.match(/"type":"RUN_FINISHED".*/)[0];
+  assert.match(usage, /"inputTokens":800,"outputTokens":8\b/);
+  assert.equal(run.outcome, "finished");
+  const [sse] = await nativeBytes(s, chat);
+  const hidden = sse.split("\n").filter((line) => line.includes('"hidden":true')).map((line) => JSON.parse(line.slice("data: ".length)));
+  assert.deepEqual(hidden.map(({ type, usage: { input_tokens: read } }) => [type, read]), [["llm.call.completed", 500]]);
+});
+
+each("after a pause the model starts over, and people see the whole conversation", async (s) => {
+  const chat = s.chat({ agent: "forgetful" });
+  await chat.send("u1", "a first question");
+  const first = await chat.send("u2", "a second question");
+  assert.deepEqual([s.read, first.customs("context.limited")], [[...chat.lines.slice(0, 2), "user: a second question"], []]);
+  await s.idle(chat);
+  const since = Date.now();
+  await until("a second has passed", () => Date.now() - since > 1_100);
+  const run = await chat.send("u3", "a third question");
+  assert.deepEqual(s.read, ["user: a third question"]);
+  const [limited] = run.customs("context.limited");
+  const [replaced] = run.customs("context.replaced");
+  assert.deepEqual([limited.reason, limited.strategy, replaced.epoch, replaced.callId], ["idle", "reset", 1, limited.callId]);
+  await chat.send("u4", "a fourth question");
+  assert.deepEqual(s.read, ["user: a third question", chat.lines[5], "user: a fourth question"]);
+  assert.equal(chat.lines.length, 8);
+  const [epoch, ...more] = await epochs(s, chat);
+  assert.deepEqual([epoch.message.content ?? "", more], ["", []]);
+  const told = [...(await pageBytes(s, chat)), ...s.wire.exchanges.map((exchange) => exchange.text)];
+  assert.deepEqual(told.filter((text) => text.includes(epoch.id)), []);
 });
 
 each("the provider finds a call too long: one retry, with a summary", async (s) => {
