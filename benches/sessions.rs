@@ -74,7 +74,7 @@ fn log(messages: usize, turns: bool) -> Log {
         }
     }
     let to = path.last().map(|&n| id(n));
-    bodies.push(Body::HeadMoved(HeadMoved { to, turn_id: None, digest: None, label: None }));
+    bodies.push(Body::HeadMoved(HeadMoved { to, turn_id: None, digest: None, label: None, reads_as: None }));
     let record = |(body, at)| Bytes::from(Record { at: 1_790_000_000_000 + 1000 * at, body }.encode());
     let records: Vec<Bytes> = bodies.into_iter().zip(0_u64..).map(record).collect();
     let end = records.iter().fold(Position::default(), |end, record| end.then(record));
@@ -122,6 +122,7 @@ fn runtime(store: Arc<dyn Store>) -> Runtime {
             "brief".to_owned(),
             Llm { factory: Arc::new(|| Box::new(Brief)), attempts: 1, abilities: headwater::runtime::Abilities::default() },
         )]),
+        workers: BTreeMap::new(),
         limits: toml::from_str(LIMITS).expect("limits"),
     };
     let runtime = Runtime::new(options, store);

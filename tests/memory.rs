@@ -16,6 +16,7 @@ use headwater::ids::{AgentId, NodeId, SessionKey, Tenant};
 use headwater::protocol::{CallRequest, Client, Digest, Finish, Input, InputBody, Message, OnBusy, Role, ToolCall, ViewOptions};
 use headwater::provider::{Attempt, Chunk, Provider};
 use headwater::runtime::{Following, Llm, Options, Runtime};
+use headwater::store::memory::Memory;
 use headwater::store::sqlite::Sqlite;
 use headwater::store::{Append, Header, Position, Store, sqlite};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -93,7 +94,7 @@ impl<T: FnMut(Body)> Log<T> {
     }
 
     fn head(&mut self, to: usize) {
-        (self.take)(Body::HeadMoved(HeadMoved { to: Some(id(to).into()), turn_id: None, digest: None, label: None }));
+        (self.take)(Body::HeadMoved(HeadMoved { to: Some(id(to).into()), ..HeadMoved::default() }));
     }
 }
 
@@ -160,15 +161,21 @@ impl Provider for Brief {
 
 /// A runtime over `store`, entered by this thread, whose sessions leave memory after a second.
 fn runtime(store: Arc<dyn Store>) -> Runtime {
+    runtime_with(store, "")
+}
+
+/// The same, whose agent has this besides.
+fn runtime_with(store: Arc<dyn Store>, more: &str) -> Runtime {
     let limits = "readers_max = 4\nsession_requests_max = 9\nreader_batches_max = 64\nreader_bytes_max = 4194304\ncalls_per_turn_max = 3\nqueue_turns_max = 4\n\
                   queue_messages_max = 8\nreply_bytes_max = 1000\nidle_secs = 1\ndrain_secs = 30";
-    let agent = toml::from_str("llm = \"brief\"").unwrap();
+    let agent = toml::from_str(&format!("llm = \"brief\"\n{more}")).unwrap();
     let options = Options {
         agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
         llms: BTreeMap::from([(
             "brief".to_owned(),
             Llm { factory: Arc::new(|| Box::new(Brief)), attempts: 1, abilities: headwater::runtime::Abilities::default() },
         )]),
+        workers: BTreeMap::new(),
         limits: toml::from_str(limits).unwrap(),
     };
     let runtime = Runtime::new(options, store);
@@ -319,7 +326,8 @@ fn a_turn_in_a_long_session_does_no_more_work() {
             let runtime = runtime(store.clone());
             runtime.session(&key("long")).await.unwrap();
             let mut least = (usize::MAX, usize::MAX);
-            for n in 0..20 {
+            // The least of many: other threads work meanwhile.
+            for n in 0..100 {
                 let role = |n: usize| if n.is_multiple_of(2) { Role::User } else { Role::Assistant };
                 let mut input = names(&format!("turn {n}"), path.iter().copied(), |n| Message::text(role(n), "some words"));
                 if let InputBody::Messages { messages, .. } = &mut input.body {
@@ -341,4 +349,77 @@ fn a_turn_in_a_long_session_does_no_more_work() {
     eprintln!("allocations and bytes of a turn: {short:?} with 100 messages, {long:?} with 100,000");
     assert!(long.0 * 100 <= short.0 * 102, "allocations: {short:?}, {long:?}");
     assert!(long.1 * 100 <= short.1 * 110, "bytes: {short:?}, {long:?}");
+}
+
+/// A turn with one message, to its end; how much was allocated for it.
+async fn turn(runtime: &Runtime, n: usize) -> (usize, usize) {
+    let message = Message::text(Role::User, "and now, what is there to say?").with_id(format!("said {n}").as_str().into());
+    let input = Input { body: InputBody::Message { message }, run: None, ..names(&format!("turn {n}"), 0..0, |_| unreachable!()) };
+    let before = COUNTED.stats();
+    let submitted = runtime.submit(&key("talk"), input).await.unwrap();
+    let Following::Running(mut reader) = submitted.following else { panic!("a turn runs") };
+    while reader.next().await.is_ok() {}
+    let after = COUNTED.stats();
+    (after.allocations - before.allocations, after.bytes_allocated - before.bytes_allocated)
+}
+
+#[test]
+fn a_strategy_that_never_applies_allocates_nothing() {
+    let _alone = alone();
+    let work = |context: &str| {
+        block_on(async {
+            let runtime = runtime_with(Arc::new(Memory::new()), context);
+            let mut least = usize::MAX;
+            for n in 0..40 {
+                least = least.min(turn(&runtime, n).await.0);
+            }
+            runtime.drain().await;
+            least
+        })
+    };
+    let strategies = "[context]\nwindow = 1000000\n[[context.strategy]]\nuse = \"reset\"\nidle_secs = 3600\n\
+                      [[context.strategy]]\nuse = \"summarize\"\nover_tokens = 500000\nbackground = true\n\
+                      [[context.strategy]]\nuse = \"summarize\"\n";
+    // The first time tables of the process grow.
+    work("");
+    let (without, with) = (work(""), work(strategies));
+    eprintln!("allocations of a turn: {without} without strategies, {with} with three that don't apply");
+    assert!(with <= without, "{with} allocations, {without} without strategies");
+}
+
+fn median(mut numbers: Vec<usize>) -> usize {
+    numbers.sort_unstable();
+    numbers[numbers.len() / 2]
+}
+
+#[test]
+fn a_session_whose_history_is_replaced_again_and_again_does_no_more_work() {
+    const TURNS: usize = 2_000;
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(Sqlite::open(&sqlite::Options { path: directory.path().to_owned() }).unwrap());
+    let strategy =
+        "[context]\nwindow = 1000000\n[[context.strategy]]\nuse = \"summarize\"\nover_tokens = 100\nkeep_turns = 2\nbackground = true\n";
+    block_on(async {
+        let runtime = runtime_with(store.clone(), strategy);
+        let (mut allocated, mut kept) = (Vec::new(), Vec::new());
+        for n in 0..TURNS {
+            allocated.push(turn(&runtime, n).await.1);
+            kept.push(live());
+        }
+        let part = |numbers: &[usize], from: usize| median(numbers[from..from + TURNS / 4].to_vec());
+        let (early, late) = (part(&allocated, TURNS / 8), part(&allocated, TURNS - TURNS / 4));
+        let page = runtime.session(&key("talk")).await.unwrap();
+        assert_eq!(page.messages.len(), 2 * TURNS);
+        assert!(page.epoch > 3, "only {} epochs", page.epoch);
+        let position = store.position(&key("talk")).await.unwrap();
+        let growth = part(&kept, TURNS - TURNS / 4).saturating_sub(part(&kept, TURNS / 8)) / (TURNS * 5 / 8);
+        eprintln!(
+            "bytes allocated a turn: {early} early, {late} late; {growth} bytes a turn stay; {} records, {} epochs",
+            position.seq, page.epoch
+        );
+        assert!(late * 100 <= early * 130, "a turn allocates {early} bytes early, {late} late");
+        assert!(growth <= 1_000, "{growth} bytes stay of each turn");
+        runtime.drain().await;
+    });
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use headwater::ids::{CallId, NodeId, TurnId};
 use headwater::protocol::{
     CancelReason, Code, Cursor, Event, EventBody, ForkedFrom, KeptReason, LimitReason, Live, Message, NodeKind, OpenCall, Role, Snapshot,
-    Usage, Writing,
+    TriggerKind, Usage, Writing,
 };
 use serde::Deserialize;
 
@@ -95,10 +95,11 @@ fn events() -> Vec<Event> {
             reads_as: None,
             partial: true,
             call_id: Some(call_id.clone()),
+            source: None,
         },
         EventBody::SessionForked { agent_id: "bot".into(), from: ForkedFrom { session_id: "s0".into(), node_id: Some("u1".into()) } },
         EventBody::SessionUpdated { title: Some(None), archived: Some(true) },
-        EventBody::HeadMoved { head_id: Some("u1".into()), label: Some("before".to_owned()) },
+        EventBody::HeadMoved { head_id: Some("u1".into()), label: Some("before".to_owned()), reads_as: None },
         EventBody::TurnQueued {
             turn_id: turn_id.clone(),
             joined: true,
@@ -126,6 +127,19 @@ fn events() -> Vec<Event> {
             turn_id: "t2".into(),
             joins: Some(turn_id.clone()),
             messages: vec![Arc::new(Message::text(Role::User, "Shorter, please.").with_id("u3".into()))],
+        },
+        EventBody::DecisionAsked { turn_id: turn_id.clone(), decision_id: "d1".into(), trigger: TriggerKind::ContextLimit, attempt: 2 },
+        EventBody::DecisionAnswered {
+            turn_id: turn_id.clone(),
+            decision_id: "d1".into(),
+            actions: vec!["context.replace".to_owned(), "llm.call".to_owned()],
+        },
+        EventBody::DecisionFailed {
+            turn_id: turn_id.clone(),
+            decision_id: "d1".into(),
+            attempt: 2,
+            code: Code::WorkerTimedOut,
+            not_before: Some(1500),
         },
         EventBody::ArrivalConsumed { turn_ids: vec!["t2".into()], call_id: Some(call_id.clone()), into: None },
         EventBody::CallStarted { turn_id, call_id: call_id.clone(), attempt: 1, reply_id: reply_id.clone(), hidden: false, arrivals: 1 },
@@ -177,6 +191,9 @@ fn file_of(body: &EventBody) -> &'static str {
         EventBody::ContextLimited { .. } => "context.limited",
         EventBody::ContextReplaced { .. } => "context.replaced",
         EventBody::ContextKept { .. } => "context.kept",
+        EventBody::DecisionAsked { .. } => "decision.asked",
+        EventBody::DecisionAnswered { .. } => "decision.answered",
+        EventBody::DecisionFailed { .. } => "decision.failed",
         EventBody::ArrivalQueued { .. } => "arrival.queued",
         EventBody::ArrivalConsumed { .. } => "arrival.consumed",
         EventBody::CallStarted { .. } => "llm.call.started",

@@ -275,7 +275,7 @@ impl Conversation {
 
     fn noise(&mut self) {
         self.record(EventBody::TurnStarted { turn_id: "t".into(), agent_id: "a".into() });
-        self.record(EventBody::HeadMoved { head_id: None, label: None });
+        self.record(EventBody::HeadMoved { head_id: None, label: None, reads_as: None });
         let hidden = Message::text(Role::Assistant, "hidden").with_id("hw_hidden".into());
         self.record(EventBody::MessageNew {
             node_id: "hw_hidden".into(),
@@ -287,6 +287,7 @@ impl Conversation {
             reads_as: None,
             partial: false,
             call_id: None,
+            source: None,
         });
     }
 
@@ -330,5 +331,6 @@ fn message_new(message: Arc<Message>) -> EventBody {
         reads_as: None,
         partial: false,
         call_id: None,
+        source: None,
     }
 }

@@ -32,6 +32,7 @@ fn message_new(shown: bool, message: Message) -> EventBody {
         reads_as: None,
         partial: false,
         call_id: None,
+        source: None,
     }
 }
 
@@ -130,7 +131,7 @@ fn what_is_not_for_the_stream_gives_nothing() {
     let result = Message { tool_call_id: Some("c".into()), ..text(Role::Tool) };
     let nothing = [
         EventBody::SessionCreated { agent_id: "a".into() },
-        EventBody::HeadMoved { head_id: None, label: None },
+        EventBody::HeadMoved { head_id: None, label: None, reads_as: None },
         EventBody::TurnStarted { turn_id: "t".into(), agent_id: "a".into() },
         EventBody::TurnCompleted { turn_id: "t".into() },
         EventBody::TurnFailed { turn_id: "t".into(), code: Code::Internal, message: "x".to_owned() },

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..web::Options::default()
     };
     actix_web::rt::System::new().block_on(async {
-        let runtime = Options { agents: BTreeMap::new(), llms: BTreeMap::new(), limits: toml::from_str(LIMITS)? };
+        let runtime = Options { agents: BTreeMap::new(), llms: BTreeMap::new(), workers: BTreeMap::new(), limits: toml::from_str(LIMITS)? };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let serving = web::serve(&Runtime::new(runtime, Arc::new(Memory::new())), options, listener)?;
         println!("{}", serving.addresses[0]);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use headwater::ids::AgentId;
 use headwater::provider;
 use headwater::runtime::{AgentOptions, Llm, OnDisconnect, Options, Runtime};
 use headwater::store::memory::Memory;
@@ -62,14 +63,36 @@ impl TestApp {
         Self::made(model, 2, "", |_| {})
     }
 
+    /// A server whose agents `tight`, `forgetful` and `ahead` ask this model and have little room: by a summary, by nothing, by a
+    /// summary in the background.
+    pub fn with_little_room(model: provider::Factory, more: &'static str) -> Self {
+        let strategy = |strategy: &str| toml::from_str(&format!("[[strategy]]\nover_tokens = 300\n{strategy}")).expect("a context");
+        let contexts = [
+            ("tight", strategy("use = \"summarize\"\nkeep_turns = 1")),
+            ("forgetful", strategy("use = \"reset\"")),
+            ("ahead", strategy("use = \"summarize\"\nkeep_turns = 1\nbackground = true")),
+        ];
+        let agents = contexts.map(|(id, context)| (id.into(), AgentOptions { context, ..agent(Some(OnDisconnect::Continue)) }));
+        Self::running(move || runtime(BTreeMap::from(agents), model, 2, more), |_| {})
+    }
+
     fn made(model: provider::Factory, attempts: u32, more: &'static str, adjust: impl FnOnce(&mut web::Options)) -> Self {
+        let agents = [
+            ("demo".into(), agent(None)),
+            ("steady".into(), agent(Some(OnDisconnect::Continue))),
+            ("fleeting".into(), agent(Some(OnDisconnect::Cancel))),
+        ];
+        Self::running(move || runtime(BTreeMap::from(agents), model, attempts, more), adjust)
+    }
+
+    fn running(runtime: impl FnOnce() -> Runtime + Send + 'static, adjust: impl FnOnce(&mut web::Options)) -> Self {
         let mut options = web::Options { workers: Some(2), ..web::Options::default() };
         adjust(&mut options);
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-                let serving = web::serve(&runtime(model, attempts, more), options, listener).expect("a server");
+                let serving = web::serve(&runtime(), options, listener).expect("a server");
                 sender.send((serving.addresses[0], serving.draining, serving.handle)).expect("the test waits");
                 serving.server.await.expect("the server ends well");
             });
@@ -133,26 +156,19 @@ fn scripted(script: Option<&str>) -> provider::Factory {
     provider::factory(&script, &here).expect("the script is valid")
 }
 
+/// An agent that asks the model `script`.
+fn agent(on_disconnect: Option<OnDisconnect>) -> AgentOptions {
+    let options: AgentOptions = toml::from_str("llm = \"script\"").expect("an agent");
+    AgentOptions { on_disconnect, ..options }
+}
+
 /// A runtime whose agents ask this model.
-fn runtime(factory: provider::Factory, attempts: u32, more: &str) -> Runtime {
-    let agent = |on_disconnect| AgentOptions {
-        context: headwater::runtime::ContextOptions::default(),
-        llm: "script".to_owned(),
-        system: None,
-        partial_view: headwater::protocol::PartialView::default(),
-        same_id_edit: headwater::protocol::SameIdEdit::default(),
-        on_busy: headwater::protocol::OnBusy::default(),
-        on_disconnect,
-    };
-    let agents = BTreeMap::from([
-        ("demo".into(), agent(None)),
-        ("steady".into(), agent(Some(OnDisconnect::Continue))),
-        ("fleeting".into(), agent(Some(OnDisconnect::Cancel))),
-    ]);
+fn runtime(agents: BTreeMap<AgentId, AgentOptions>, factory: provider::Factory, attempts: u32, more: &str) -> Runtime {
     let options = Options {
         agents,
         llms: BTreeMap::from([("script".to_owned(), Llm { factory, attempts, abilities: headwater::runtime::Abilities::default() })]),
         limits: limits(more),
+        workers: BTreeMap::new(),
     };
     Runtime::new(options, Arc::new(Memory::new()))
 }

@@ -4,11 +4,14 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
+use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
+
+use headwater::clock;
 
 use super::gateway::Gateway;
 use super::rules::headwater;
@@ -23,12 +26,32 @@ const HEADER: &str = "payer-kanarie-5d6e7f8a";
 /// How the model behind the gateway fails, or answers.
 const MODES: [&str; 10] = ["key401", "part401", "text400", "page500", "limit429", "nostream", "event", "cut", "garbage", "fine"];
 
+/// Agents that have their history summed up, how the model behind the gateway does that, and the record that says what came of it.
+const SUMMARIES: [(&str, &str, bool, &str); 4] = [
+    ("summing", "plain", false, "context.replaced"),
+    ("failing", "page500", false, "context.kept"),
+    ("foreseeing", "plain", true, "context.job.finished"),
+    ("erring", "text400", true, "context.job.failed"),
+];
+
+/// What is configured of those.
+fn summaries() -> String {
+    let agent = |(agent, mode, background, _): (&str, &str, bool, &str)| {
+        format!(
+            "[agent.{agent}]\nllm = \"main\"\n[[agent.{agent}.context.strategy]]\nuse = \"summarize\"\nover_tokens = 600\nkeep_turns = 0\n\
+             background = {background}\nprompt = \"sumup-{mode} what the {CANARY} said\"\n"
+        )
+    };
+    SUMMARIES.map(agent).concat()
+}
+
 fn config(model: SocketAddr) -> String {
+    let summaries = summaries();
     format!(
         "[llm.main]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://{model}/v1\"\napi_key = {{ file = \"key\" }}\nattempts = 1\n\
          [llm.paid]\nkind = \"anthropic\"\nmodel = \"m\"\nbase_url = \"http://{model}/v1\"\napi_key = {{ file = \"key\" }}\nattempts = 1\n\
          headers = {{ X-Payer = \"Payer {HEADER}\" }}\n\
-         [agent.paid]\nllm = \"paid\"\n[agent.bot]\nllm = \"main\"\nsystem = \"You are the system-{CANARY}-prompt.\"\n"
+         [agent.paid]\nllm = \"paid\"\n[agent.bot]\nllm = \"main\"\nsystem = \"You are the system-{CANARY}-prompt.\"\n{summaries}"
     )
 }
 
@@ -49,7 +72,8 @@ fn answer(mut stream: TcpStream) {
     let (head, body) = asked.split_once("\r\n\r\n").unwrap_or((&asked, ""));
     let key = head.lines().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or_default();
     let payer = head.lines().find_map(|line| line.strip_prefix("x-payer: ")).unwrap_or_default();
-    let last = body.rsplit("mode-").next().and_then(|rest| rest.split(['"', ' ', '\\']).next()).unwrap_or_default();
+    let last = body.rsplit("mode-").next();
+    let last = body.split("sumup-").nth(1).or(last).and_then(|rest| rest.split(['"', ' ', '\\']).next()).unwrap_or_default();
     let error = |message: String| json!({ "error": { "message": message, "type": "invalid_request_error" } }).to_string();
     let whole = |status: &str, kind: &str, body: &str| {
         format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
@@ -69,6 +93,10 @@ fn answer(mut stream: TcpStream) {
         "nostream" => whole("200 OK", &format!("text/{CANARY}"), &told),
         "event" => stream_of(&format!("{text}data: {}\n\n", error(told))),
         "cut" => stream_of(&text),
+        "plain" => {
+            let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+            stream_of(&format!("{text}{end}"))
+        }
         "garbage" => format!("{key} {body}\r\n\r\n"),
         _ => {
             let call = format!(
@@ -150,8 +178,31 @@ fn talk(gateway: &Gateway) {
         assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
     gateway.ask(&format!("GET /{CANARY} HTTP/9.9\r\n{CANARY}\r\n\r\n"));
+    compact(gateway);
     let metrics = gateway.ask("GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     assert!(metrics.contains("headwater_refusals_total") && !metrics.contains(CANARY), "{metrics}");
+}
+
+/// Long talks that are summed up, at once and in the background, well and badly.
+fn compact(gateway: &Gateway) {
+    let words = format!("a long secret-{CANARY}-word ").repeat(100);
+    for (agent, _, _, comes) in SUMMARIES {
+        let deadline = clock::instant() + Duration::from_secs(30);
+        let get = |what: &str| format!("GET /v1/sessions/c-{agent}/{what} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let mut session = "/v1/inputs";
+        let path = format!("/v1/sessions/c-{agent}/inputs");
+        loop {
+            let message = json!({ "role": "user", "content": format!("{words} mode-plain") });
+            let said = json!({ "type": "client.message", "session_id": format!("c-{agent}"), "agent_id": agent, "message": message });
+            let told = post(gateway, std::mem::replace(&mut session, &path), &said.to_string());
+            assert!(told.starts_with("HTTP/1.1 202"), "{told}");
+            gateway.until_idle(&format!("c-{agent}"));
+            if gateway.ask(&get("records")).contains(&format!("\"type\":\"{comes}\"")) {
+                break;
+            }
+            assert!(clock::instant() < deadline, "no {comes}: {}", gateway.ask(&get("records")));
+        }
+    }
 }
 
 /// The same over sockets.
@@ -221,9 +272,17 @@ fn no_log_line_holds_what_was_said_or_a_key() {
         assert_silent(&lines);
         let told = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
         assert!(told("a model call failed") >= MODES.len() - 1, "{lines:#?}");
-        for line in
-            ["the provider answered 401", "request ended", "run ended", "socket ended", "turn ended", "a model call ended", "damaged"]
-        {
+        for line in [
+            "the provider answered 401",
+            "request ended",
+            "run ended",
+            "socket ended",
+            "turn ended",
+            "a model call ended",
+            "damaged",
+            "a background summary was written",
+            "a background summary failed",
+        ] {
             assert!(told(line) > 0, "no line has {line:?}: {lines:#?}");
         }
     }

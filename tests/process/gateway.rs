@@ -194,6 +194,15 @@ impl Drop for Gateway {
 pub struct Run(TcpStream);
 
 impl Run {
+    /// What comes next.
+    pub fn more(&mut self) -> String {
+        let mut buffer = [0; 4096];
+        match self.0.read(&mut buffer) {
+            Ok(read @ 1..) => String::from_utf8(buffer[..read].to_vec()).expect("plain text"),
+            Ok(0) | Err(_) => panic!("it ended"),
+        }
+    }
+
     /// Reads until `text` was there.
     pub fn until(&mut self, text: &str) {
         let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);

@@ -1,5 +1,6 @@
 //! The real program as a process of its own: killed at any point, counted by its system calls, stopped in order.
 
+mod arrivals;
 mod canary;
 mod chat;
 mod cli;

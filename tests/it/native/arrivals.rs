@@ -45,11 +45,15 @@ async fn an_event_waits_and_is_read_by_the_model_alone() {
     assert_eq!(app.texts("s1").await, ["hi", "You said: [Event: deploy]\n{\"ok\":true}"]);
     let tree = app.ask("GET", "/v1/sessions/s1/tree?view=raw", None).await.json();
     assert_eq!(tree["nodes"].as_array().unwrap().len(), 3);
-    assert_eq!(tree["nodes"][1]["hidden"], true);
+    assert_eq!((&tree["nodes"][1]["hidden"], &tree["nodes"][1]["source"]), (&json!(true), &json!("event")));
+    assert!(tree["nodes"][0].get("source").is_none());
     let shown = with(with(event("e2", "look"), "show", json!(true)), "content", json!("at this"));
     app.taken("s1", &with(shown, "run", json!(true))).await;
     app.idle("s1").await;
     assert_eq!(app.texts("s1").await[2..], ["at this", "You said: [Event: look]\nat this"]);
+    let tree = app.ask("GET", "/v1/sessions/s1/tree", None).await.json();
+    let sources: Vec<&Value> = tree["nodes"].as_array().unwrap().iter().map(|node| &node["source"]).collect();
+    assert_eq!(sources, [&Value::Null, &Value::Null, &json!("event"), &Value::Null]);
 }
 
 #[tokio::test]

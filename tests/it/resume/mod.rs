@@ -3,4 +3,5 @@
 mod joins;
 mod law;
 pub mod model;
+mod room;
 mod stream;

@@ -27,6 +27,8 @@ pub enum Piece {
     Refused,
     /// The attempt fails, and the next one says what comes after this.
     Fails,
+    /// The first attempt finds that what it reads is too long.
+    TooLong,
 }
 
 /// Remembers which replies failed already.
@@ -43,7 +45,7 @@ impl Provider for Obedient {
         let asked = request.messages.iter().rev().find(|message| message.role == Role::User);
         let replies: Vec<Vec<Piece>> = asked.and_then(|message| serde_json::from_str(&message.joined_text()).ok()).unwrap_or_default();
         let mut pieces = replies.get(request.index as usize).cloned().unwrap_or_else(|| vec![Piece::Text("Done.".to_owned())]);
-        if let Some(fails) = pieces.iter().position(|piece| matches!(piece, Piece::Fails)) {
+        if let Some(fails) = pieces.iter().position(|piece| matches!(piece, Piece::Fails | Piece::TooLong)) {
             let name = asked.map(|message| message.joined_text()).unwrap_or_default();
             if !self.0.borrow_mut().insert((name, request.index)) {
                 pieces.drain(..=fails);
@@ -69,6 +71,7 @@ async fn said(piece: Piece) -> Option<Result<Chunk, CallError>> {
             ..Usage::default()
         })),
         Piece::Fails => Err(CallError::new(CallErrorKind::Unavailable, "not now")),
+        Piece::TooLong => Err(CallError::new(CallErrorKind::TooLong, "too long")),
         Piece::Refused => Err(CallError::new(CallErrorKind::Refused, "no")),
         Piece::Wait(ms) => {
             tokio::time::sleep(Duration::from_millis(ms)).await;
@@ -138,6 +141,23 @@ fn reply(chance: &mut Chance, wait_ms: u64, calls: bool) -> Vec<Piece> {
 
 /// What to say for a whole run of several calls, none of whose tools anybody has.
 pub fn script(chance: &mut Chance, wait_ms: u64) -> String {
+    serde_json::to_string(&replies(chance, wait_ms)).unwrap()
+}
+
+/// The same without a count of tokens; with `too_long` one of the calls finds first that there is no room.
+pub fn script_of_room(chance: &mut Chance, wait_ms: u64, too_long: bool) -> String {
+    let mut replies = replies(chance, wait_ms);
+    let one = chance.below(replies.len());
+    for reply in &mut replies {
+        reply.retain(|piece| !matches!(piece, Piece::Used(_)));
+    }
+    if too_long {
+        replies[one].insert(0, Piece::TooLong);
+    }
+    serde_json::to_string(&replies).unwrap()
+}
+
+fn replies(chance: &mut Chance, wait_ms: u64) -> Vec<Vec<Piece>> {
     let mut replies: Vec<Vec<Piece>> = (0..chance.below(3)).map(|_| reply(chance, wait_ms, true)).collect();
     replies.push(reply(chance, wait_ms, false));
     // Before a reply that calls nothing the turn doesn't go on.
@@ -147,5 +167,5 @@ pub fn script(chance: &mut Chance, wait_ms: u64) -> String {
             reply.push(Piece::Arguments(0, "{}".to_owned()));
         }
     }
-    serde_json::to_string(&replies).unwrap()
+    replies
 }
