@@ -53,8 +53,13 @@ impl Talk {
         let open = self.decision().expect("a decision is open");
         let (id, attempt) = (open.id.clone(), open.attempt);
         let context = self.context();
+        for other in [attempt - 1, attempt + 1] {
+            let of_other = engine::decision_failed(&self.session, &id, other, code, "it failed", &context);
+            assert!(of_other.is_empty(), "another attempt than the running one changes nothing");
+        }
         let records = engine::decision_failed(&self.session, &id, attempt, code, "it failed", &context);
         self.take(&records);
+        assert!(engine::decision_failed(&self.session, &id, attempt, code, "it failed", &context).is_empty(), "it fails once");
         records
     }
 

@@ -75,7 +75,11 @@ impl Play {
 fn asked(request: &DecisionRequest) -> String {
     let DecisionRequest { trigger, proposed, messages, pending_calls, attempt, .. } = request;
     let about = match trigger {
-        Trigger::ClientMessages { new_from, .. } => format!("client.messages, new from {new_from}"),
+        Trigger::ClientMessages { new_from, client } => {
+            let tools: Vec<&str> = client.tools.iter().flatten().map(|tool| tool.name.as_str()).collect();
+            let tools = if tools.is_empty() { String::new() } else { format!(", tools {}", tools.join(" ")) };
+            format!("client.messages, new from {new_from}{tools}")
+        }
         Trigger::LlmFinished { ok, message, truncated, error, hidden, held, .. } => {
             let said = message.as_ref().map_or(String::new(), |message| format!(" {:?}", message.joined_text()));
             let flags = [(*truncated, " truncated"), (*hidden, " hidden"), (held.is_some(), " held")];
