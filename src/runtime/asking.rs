@@ -33,10 +33,10 @@ impl Task {
         Ok(())
     }
 
-    /// Takes what the path says into memory.
+    /// Takes into memory what the path says, and what waits and is read besides.
     pub(super) async fn recall_path(&mut self) -> Result<(), Refusal> {
-        let path = engine::path(&self.log.session);
-        self.log.recall(path).await
+        let needed = engine::needed(&self.log.session);
+        self.log.recall(needed).await
     }
 
     /// The llm that a turn's call goes to.

@@ -54,12 +54,16 @@ pub(in crate::engine) fn kept_after(
     agent: Option<&Agent>,
     to: Option<&NodeId>,
 ) -> Option<Vec<Kept>> {
-    let history = history(session, turn, held, agent);
-    match (to, planned(session, turn, held, agent)) {
-        (Some(to), _) => Some(history.kept(history.after(session.tree.find(to)?)?)),
-        (None, Some(Plan::Replace { messages })) => Some(messages),
-        (None, Some(Plan::Summarize { summary, .. })) => Some(history.kept(history.after(session.tree.find(&summary.to)?)?)),
-        (None, None) => None,
+    let after = |to: &NodeId| {
+        let history = history(session, turn, held, agent);
+        Some(history.kept(history.after(session.tree.find(to)?)?))
+    };
+    if let Some(to) = to {
+        return after(to);
+    }
+    match planned(session, turn, held, agent)? {
+        Plan::Replace { messages } => Some(messages),
+        Plan::Summarize { summary, .. } => after(&summary.to),
     }
 }
 
