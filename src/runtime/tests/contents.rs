@@ -128,3 +128,28 @@ fn an_export_has_every_original_and_can_be_read_again() {
         same("tree of the import", &tree(&bench, &again).await);
     });
 }
+
+#[test]
+fn what_waits_and_stands_on_another_branch_is_read_though_it_left_memory() {
+    run(async {
+        let bench = Bench::new();
+        let long = "long ".repeat(300_000);
+        let first = reader(bench.say("t1", &[("u1", Role::User, &long)]).await.unwrap());
+        bench.model.answers("Hi.").await;
+        rest(first).await;
+        // So much that what is on the other branch leaves memory.
+        let second = "longer ".repeat(500_000);
+        drop(bench.say("t2", &[("v1", Role::User, &second)]).await.unwrap());
+        drop(bench.model.asked().await);
+        let body = InputBody::Append { messages: vec![Message::text(Role::User, &*long).with_id("u1".into())] };
+        bench.runtime.submit(&key(), Input { on_busy: OnBusy::Steer, body, ..input("t3", &[]) }).await.map(drop).unwrap();
+        bench.runtime.0.stop_all();
+        bench.runtime.0.living.subscribe().wait_for(|&tasks| tasks == 0).await.unwrap();
+        let bench = Bench::over(bench.store.clone());
+        bench.runtime.recover().await.unwrap();
+        bench.model.answers("One.").await;
+        let read = bench.model.answers("Two.").await;
+        let read: Vec<usize> = read.messages.iter().map(|message| message.joined_text().len()).collect();
+        assert_eq!(read, [second.len(), 4, long.len()]);
+    });
+}
