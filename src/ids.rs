@@ -87,6 +87,10 @@ id!(
     DecisionId
 );
 id!(
+    /// What pauses a turn; unique in a session.
+    InterruptId
+);
+id!(
     /// A configured agent.
     AgentId
 );

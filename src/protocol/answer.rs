@@ -6,8 +6,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{BackgroundJob, HeldCall, Json, Message, NodeKind, Source};
-use crate::ids::{AgentId, Millis, NodeId, SessionId, ToolCallId, TurnId};
+use super::{Interrupt, Json, Message, NodeKind, Source};
+use crate::ids::{Millis, NodeId, SessionId, ToolCallId, TurnId};
 
 /// A submit was taken. As JSON it is the body of `202`.
 #[expect(clippy::struct_excessive_bools, reason = "an answer with independent facts, not a state")]
@@ -32,6 +32,9 @@ pub struct Accepted {
     /// The calls whose results the turn waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<ToolCallId>,
+    /// What pauses the turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<Interrupt>,
     /// Where the next message attaches.
     pub head_id: Option<NodeId>,
     /// Nodes written, in order.
@@ -51,6 +54,9 @@ pub struct Accepted {
     /// Known user messages whose content in the view differs from the recorded one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored_edits: Vec<NodeId>,
+    /// The client's tools whose names the agent's own tools have: the model isn't offered them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored_tools: Vec<String>,
     /// Whether the view shared nothing with the session's tree and became a branch at its root.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub root_branch: bool,
@@ -71,6 +77,7 @@ impl Accepted {
             arrival: false,
             position: None,
             waiting: Vec::new(),
+            interrupts: Vec::new(),
             head_id: None,
             recorded: Vec::new(),
             new_from: None,
@@ -78,6 +85,7 @@ impl Accepted {
             implied_count: 0,
             ignored: Vec::new(),
             ignored_edits: Vec::new(),
+            ignored_tools: Vec::new(),
             root_branch: false,
             resync: false,
         }
@@ -114,9 +122,12 @@ pub struct Snapshot {
     /// The reader view of the head, in order, under shown ids; then what the running call reads besides, and what else people said that
     /// waits for a call.
     pub messages: Vec<Arc<Message>>,
-    /// The agent's state, when it has one.
+    /// The agent's state, an empty object when there is none any more; absent: there never was one, or nothing is said of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Json>,
+    /// What pauses the turn that is there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<Interrupt>,
     /// The reply that is being written, as far as it is: its message stands in `messages` after all that its call reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<Writing>,
@@ -143,123 +154,6 @@ pub struct OpenCall {
     pub id: ToolCallId,
     /// Its tool.
     pub name: String,
-}
-
-/// What a session does now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SessionStatus {
-    /// Nothing.
-    Idle,
-    /// A turn runs.
-    Running,
-    /// A turn waits for a client, a person or an outside system.
-    Waiting,
-}
-
-/// The turn that runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Running {
-    /// Which.
-    pub turn_id: TurnId,
-    /// Since when.
-    pub started_at: Millis,
-}
-
-/// `GET /v1/sessions/{id}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SessionPage {
-    /// The session.
-    pub session_id: SessionId,
-    /// The agent it began with.
-    pub agent_id: AgentId,
-    /// What it is about.
-    pub title: Option<String>,
-    /// What it does now.
-    pub status: SessionStatus,
-    /// Where the next message attaches.
-    pub head_id: Option<NodeId>,
-    /// The turn that runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub running_turn: Option<Running>,
-    /// The call of that turn that waits until there is room in the context window.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_call: Option<HeldCall>,
-    /// The summary that is written while turns go on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub job: Option<BackgroundJob>,
-    /// Number of the history that the model reads at the head; the unshortened one is 0.
-    #[serde(default)]
-    pub epoch: u32,
-    /// Turns that wait for it, the next one first.
-    pub queue: Vec<QueuedTurn>,
-    /// What waits for the next model call, the oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub arrivals: Vec<Arriving>,
-    /// Calls whose results the turn waits for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub open_calls: Vec<OpenCall>,
-    /// Named nodes, in the order in which they were named.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub checkpoints: Vec<Checkpoint>,
-    /// Whether lists leave it out.
-    pub archived: bool,
-    /// Of a fork: what it was made from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forked_from: Option<ForkedFrom>,
-    /// Open interrupts.
-    pub interrupts: Vec<Json>,
-    /// The reader view of the head.
-    pub messages: Vec<Arc<Message>>,
-}
-
-/// A turn that waits for another.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct QueuedTurn {
-    /// Which.
-    pub turn_id: TurnId,
-    /// Its place, from 1.
-    pub position: usize,
-    /// Whose.
-    pub agent_id: AgentId,
-    /// Since when.
-    pub queued_at: Millis,
-    /// What it brings.
-    pub messages: Vec<Arc<Message>>,
-}
-
-/// Something that waits for a model call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Arriving {
-    /// Its input's id.
-    pub turn_id: TurnId,
-    /// The turn that it joins; absent: it is something that happened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub joins: Option<TurnId>,
-    /// Whose.
-    pub agent_id: AgentId,
-    /// Since when.
-    pub queued_at: Millis,
-    /// What it brings, as far as readers see it.
-    pub messages: Vec<Arc<Message>>,
-}
-
-/// A named node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checkpoint {
-    /// Its name.
-    pub label: String,
-    /// Which node.
-    pub node_id: NodeId,
-}
-
-/// What a fork was made from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForkedFrom {
-    /// Which session.
-    pub session_id: SessionId,
-    /// Its path up to there; none: the empty path.
-    pub node_id: Option<NodeId>,
 }
 
 /// Where the head goes.
@@ -292,6 +186,12 @@ pub struct HeadAnswer {
     /// Turns that were stopped or given up: the running one first, then those that waited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cancelled: Vec<TurnId>,
+    /// The turn that pauses where the head was: it stays there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<TurnId>,
+    /// What pauses the turn where the head is now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<Interrupt>,
 }
 
 /// What changes of a session's page.

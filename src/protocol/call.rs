@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Code, Json, Message};
+use super::{Client, Code, Interrupt, Json, Message, Resume};
+use crate::ids::{CallId, NodeId, SessionKey, TurnId};
 
 /// Everything that a provider needs for one attempt of a model call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CallRequest {
     /// Instead of the llm's configured model.
     pub model: Option<String>,
@@ -21,6 +22,29 @@ pub struct CallRequest {
     pub index: u32,
     /// Whether no UI may see it.
     pub hidden: bool,
+    /// For an agent that stands in a model's place: on what occasion it is asked.
+    pub occasion: Option<Box<Occasion>>,
+}
+
+/// On what occasion an agent is asked that stands in a model's place.
+#[derive(Clone, Debug)]
+pub struct Occasion {
+    /// In which session.
+    pub session: SessionKey,
+    /// For which turn.
+    pub turn: TurnId,
+    /// In which call.
+    pub call: CallId,
+    /// From 1.
+    pub attempt: u32,
+    /// A name for the branch that the reply is written on, for who asks for it: turns that follow each other have the same.
+    pub branch: Option<NodeId>,
+    /// What the client offers.
+    pub client: Client,
+    /// The state as it is there.
+    pub state: Option<Json>,
+    /// How what it waited for was answered.
+    pub resumed: Vec<(Resume, Interrupt)>,
 }
 
 /// A tool that a model may call.
@@ -69,6 +93,26 @@ impl Usage {
     /// Tokens that the model read, when its provider counted any.
     pub fn read(&self) -> Option<u64> {
         self.input_tokens.filter(|&tokens| tokens > 0)
+    }
+
+    /// Adds what a call used to the sums of its provider and model.
+    pub fn add_to(sums: &mut Vec<Self>, call: &Self) {
+        let Some(sum) = sums.iter_mut().find(|sum| (&sum.provider, &sum.model) == (&call.provider, &call.model)) else {
+            return sums.push(call.clone());
+        };
+        sum.input_tokens = add(sum.input_tokens, call.input_tokens);
+        sum.output_tokens = add(sum.output_tokens, call.output_tokens);
+        sum.reasoning_tokens = add(sum.reasoning_tokens, call.reasoning_tokens);
+        sum.cached_input_tokens = add(sum.cached_input_tokens, call.cached_input_tokens);
+        sum.cache_write_input_tokens = add(sum.cache_write_input_tokens, call.cache_write_input_tokens);
+    }
+}
+
+fn add(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, None) => one,
+        (None, other) => other,
     }
 }
 

@@ -56,10 +56,26 @@ codes! {
     HeadTooLarge = "head_too_large",
     /// A message's content is larger than the limit.
     ContentTooLarge = "content_too_large",
+    /// An agent's state, or what is overridden of its configuration, would be larger than the limit.
+    StateTooLarge = "state_too_large",
+    /// An operation of a JSON Patch doesn't apply to the state. Nothing was changed.
+    PatchFailed = "patch_failed",
     /// A reply can't be asked for while tool calls are open.
     CallsOpen = "calls_open",
     /// No such call waits for a result.
     CallNotOpen = "call_not_open",
+    /// The conversation pauses there until its interrupts are answered.
+    SessionInterrupted = "session_interrupted",
+    /// Not all that pauses the turn is answered.
+    InterruptsOpen = "interrupts_open",
+    /// No interrupt of that id in this session.
+    InterruptNotFound = "interrupt_not_found",
+    /// The interrupt was answered otherwise, or its turn was stopped.
+    InterruptClosed = "interrupt_closed",
+    /// The interrupt's time is over: it can only be cancelled.
+    InterruptExpired = "interrupt_expired",
+    /// A payload doesn't fit the schema that it must fit.
+    PayloadMismatch = "payload_mismatch",
     /// This isn't built yet.
     NotAvailable = "not_available",
     /// No credential, or a wrong one.
@@ -142,8 +158,18 @@ codes! {
     WorkerTimedOut = "worker_timed_out",
     /// The agent's worker gave answers that can't be carried out.
     WorkerBadAnswer = "worker_bad_answer",
+    /// A tool failed.
+    ToolFailed = "tool_failed",
+    /// A tool didn't end in time.
+    ToolTimedOut = "tool_timed_out",
+    /// Whether a tool's call was carried out isn't known, and it may not be carried out twice.
+    OutcomeUnknown = "outcome_unknown",
+    /// An answer to a decision can't be carried out. The decision stays open.
+    BadAnswer = "bad_answer",
     /// The decision was answered too late, was given up, or never asked.
     DecisionClosed = "decision_closed",
+    /// This agent's worker doesn't dial in.
+    WorkerNotAllowed = "worker_not_allowed",
     /// The process that ran the turn was lost twice.
     OwnerLost = "owner_lost",
     /// A fault of Headwater's own.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Client, Code, Content, LimitReason, Message, Tool, ToolCall, Usage};
-use crate::ids::{AgentId, CallId, DecisionId, Millis, SessionId, ToolCallId, TurnId};
+use super::{
+    AgentChanges, AgentOverrides, Client, Code, Content, Json, LimitReason, Message, Raise, Resumed, Tool, ToolCall, ToolInput, Usage,
+};
+use crate::ids::{AgentId, CallId, DecisionId, InterruptId, Millis, NodeId, SessionId, ToolCallId, TurnId};
 
 /// One attempt of a decision, as the worker is asked.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,6 +25,12 @@ pub struct DecisionRequest {
     pub trigger: Trigger,
     /// What an agent without a worker does now: a whole answer, which may be given back as it is.
     pub proposed: DecisionAnswer,
+    /// The agent's state at the head; absent: there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<Json>,
+    /// What is overridden of the agent's configuration there; absent: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentOverrides>,
     /// What a model reads at the head, each message under the id that it is shown under, else its own.
     pub messages: Vec<Arc<Message>>,
     /// The tool calls of the last reply among them.
@@ -44,6 +52,17 @@ pub enum Trigger {
     ClientMessages {
         /// From this one on, the request's messages are new.
         new_from: usize,
+        /// What the client offers.
+        client: Client,
+    },
+    /// A person did something other than writing, and a turn began.
+    #[serde(rename = "client.action")]
+    ClientAction {
+        /// What the application calls it.
+        name: String,
+        /// What goes with it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        args: Option<Json>,
         /// What the client offers.
         client: Client,
     },
@@ -87,6 +106,22 @@ pub enum Trigger {
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
+    /// A call of a tool that the worker carries out. Answered by `tool.result` or `tool.error`.
+    #[serde(rename = "tool.execute")]
+    ToolExecute {
+        /// Which call.
+        id: ToolCallId,
+        /// Which tool.
+        name: String,
+        /// The arguments, as the model wrote them.
+        arguments: String,
+        /// The same, read.
+        input: ToolInput,
+        /// From 1.
+        attempt: u32,
+        /// The same at each attempt of this call, and at no other's: what was done under it needn't be done again.
+        key: String,
+    },
     /// A model call is held: there is no room for it in the context window.
     #[serde(rename = "context.limit")]
     ContextLimit {
@@ -103,14 +138,29 @@ pub enum Trigger {
         /// The call.
         call: HeldLlmCall,
     },
+    /// The turn is about to end well. Asked only of workers that want to be.
+    #[serde(rename = "turn.finished")]
+    TurnFinished {
+        /// What its model calls read and wrote, by provider and model.
+        usage: Vec<Usage>,
+    },
+    /// All that paused the turn was answered.
+    #[serde(rename = "interrupt.resumed")]
+    InterruptResumed {
+        /// The answers, each with what it answers.
+        interrupts: Vec<Resumed>,
+    },
 }
 
-/// The kinds of trigger.
+/// The kinds of trigger. As a list they say what a worker is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TriggerKind {
     /// Messages came.
     #[serde(rename = "client.messages")]
     ClientMessages,
+    /// A person did something.
+    #[serde(rename = "client.action")]
+    ClientAction,
     /// A model call ended.
     #[serde(rename = "llm.finished")]
     LlmFinished,
@@ -120,6 +170,12 @@ pub enum TriggerKind {
     /// A call is held.
     #[serde(rename = "context.limit")]
     ContextLimit,
+    /// A turn is about to end well.
+    #[serde(rename = "turn.finished")]
+    TurnFinished,
+    /// Interrupts were answered.
+    #[serde(rename = "interrupt.resumed")]
+    InterruptResumed,
 }
 
 impl TriggerKind {
@@ -127,10 +183,18 @@ impl TriggerKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClientMessages => "client.messages",
+            Self::ClientAction => "client.action",
             Self::LlmFinished => "llm.finished",
             Self::ToolFinished => "tool.finished",
             Self::ContextLimit => "context.limit",
+            Self::TurnFinished => "turn.finished",
+            Self::InterruptResumed => "interrupt.resumed",
         }
+    }
+
+    /// What a worker is asked that doesn't say what it wants to be asked: everything that can't be decided well without it.
+    pub fn asked_by_default() -> Vec<Self> {
+        vec![Self::ClientMessages, Self::ClientAction, Self::LlmFinished, Self::ToolFinished, Self::ContextLimit, Self::InterruptResumed]
     }
 }
 
@@ -170,17 +234,26 @@ pub struct HeldRequest {
 /// What a worker answers. An empty one does nothing: the turn ends, when nothing else goes on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DecisionAnswer {
-    /// Messages of role assistant or activity that are put on the path.
+    /// Messages of role assistant or activity that are put on the path, before anything is done. Readers are shown them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
     /// What is done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
+    /// The agent's state from here on; `{}`: none any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<Json>,
+    /// What changes of the state (RFC 6902), instead of `state`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_patch: Option<Json>,
+    /// What is overridden of the agent's configuration from here on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentChanges>,
 }
 
 impl From<Vec<Action>> for DecisionAnswer {
     fn from(actions: Vec<Action>) -> Self {
-        Self { messages: Vec::new(), actions }
+        Self { actions, ..Self::default() }
     }
 }
 
@@ -200,6 +273,58 @@ pub enum Action {
         /// Which.
         id: ToolCallId,
     },
+    /// What a tool call gave.
+    #[serde(rename = "tool.result")]
+    ToolResult {
+        /// Which; the one that is asked about may be left out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<ToolCallId>,
+        /// What.
+        content: Content,
+    },
+    /// A tool call failed.
+    #[serde(rename = "tool.error")]
+    ToolError {
+        /// Which; the one that is asked about may be left out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<ToolCallId>,
+        /// What the model reads.
+        error: String,
+        /// Whether it may be tried again: nothing was done.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        retryable: bool,
+    },
+    /// The turn pauses until a person, or somebody outside, has answered.
+    #[serde(rename = "interrupt")]
+    Interrupt(Box<Raise>),
+    /// What pauses the turn is answered.
+    #[serde(rename = "interrupt.resolve")]
+    InterruptResolve {
+        /// Which one.
+        interrupt_id: InterruptId,
+        /// With what.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        payload: Option<Json>,
+    },
+    /// Something for the application is recorded and told; no model reads it.
+    #[serde(rename = "custom")]
+    Custom {
+        /// What the application calls it.
+        name: String,
+        /// Anything but null.
+        value: Json,
+    },
+    /// An activity is put on the path, as if it stood behind the answer's messages.
+    #[serde(rename = "activity")]
+    Activity {
+        /// The id of its message; absent: one is made.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<NodeId>,
+        /// What the application calls its kind.
+        activity_type: String,
+        /// An object.
+        content: Json,
+    },
     /// The turn is over.
     #[serde(rename = "done")]
     Done,
@@ -212,6 +337,12 @@ impl Action {
             Self::LlmCall(_) => "llm.call",
             Self::ContextReplace(_) => "context.replace",
             Self::ToolCall { .. } => "tool.call",
+            Self::ToolResult { .. } => "tool.result",
+            Self::ToolError { .. } => "tool.error",
+            Self::Interrupt(_) => "interrupt",
+            Self::InterruptResolve { .. } => "interrupt.resolve",
+            Self::Custom { .. } => "custom",
+            Self::Activity { .. } => "activity",
             Self::Done => "done",
         }
     }

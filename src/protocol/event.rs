@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Code, Cursor, ForkedFrom, KeptReason, LimitReason, Message, NodeKind, Snapshot, Source, TriggerKind, Usage};
+use super::{
+    Code, Cursor, ForkedFrom, Interrupt, Json, KeptReason, LimitReason, Live, Message, NodeKind, Resume, Snapshot, Source, TriggerKind,
+    Usage,
+};
 use crate::ids::{AgentId, CallId, DecisionId, Millis, NodeId, ToolCallId, TurnId};
 
 /// One event. As JSON `{cursor?, at, type, …}`.
@@ -299,6 +302,57 @@ pub enum EventBody {
         #[serde(skip_serializing_if = "Option::is_none")]
         not_before: Option<Millis>,
     },
+    /// The agent's state changed: it is `state` now, or what `patch` (RFC 6902) makes of the one told before. One of them is there.
+    #[serde(rename = "state.updated")]
+    StateUpdated {
+        /// The whole.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        state: Option<Json>,
+        /// What changed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        patch: Option<Json>,
+    },
+    /// What is configured of an agent is overridden from here on, or as configured again.
+    #[serde(rename = "agent.updated")]
+    AgentUpdated {
+        /// Of which agent.
+        agent_id: AgentId,
+        /// What is overridden; what it says is the agent's business.
+        overridden: Vec<&'static str>,
+    },
+    /// A turn pauses at the head until its interrupts are answered. Its run ends, the turn doesn't. Of one that was suspended: the head is
+    /// back where it pauses.
+    #[serde(rename = "session.interrupted")]
+    SessionInterrupted {
+        /// Which turn.
+        turn_id: TurnId,
+        /// All that is open.
+        interrupts: Vec<Interrupt>,
+    },
+    /// Interrupts were answered, or their turn was stopped.
+    #[serde(rename = "session.interrupt_resumed")]
+    InterruptResumed {
+        /// Whose.
+        turn_id: TurnId,
+        /// The answers.
+        interrupts: Vec<Resume>,
+    },
+    /// The head leaves a turn that pauses: it stays where it is, and others may run.
+    #[serde(rename = "turn.suspended")]
+    TurnSuspended {
+        /// Which.
+        turn_id: TurnId,
+    },
+    /// The agent's worker tells the application something.
+    #[serde(rename = "custom")]
+    Custom {
+        /// In which turn.
+        turn_id: TurnId,
+        /// What the application calls it.
+        name: String,
+        /// Anything but null.
+        value: Json,
+    },
     /// Something waits for the next model call.
     #[serde(rename = "arrival.queued")]
     ArrivalQueued {
@@ -321,6 +375,39 @@ pub enum EventBody {
         /// No call did: their turn ends, and they become this one.
         #[serde(skip_serializing_if = "Option::is_none")]
         into: Option<TurnId>,
+    },
+    /// An attempt to carry out a tool call began.
+    #[serde(rename = "tool.call.started")]
+    ToolCallStarted {
+        /// In which turn.
+        turn_id: TurnId,
+        /// Which call.
+        tool_call_id: ToolCallId,
+        /// From 1.
+        attempt: u32,
+    },
+    /// A tool call was carried out; its result is a node.
+    #[serde(rename = "tool.call.completed")]
+    ToolCallCompleted {
+        /// In which turn.
+        turn_id: TurnId,
+        /// Which call.
+        tool_call_id: ToolCallId,
+    },
+    /// An attempt to carry out a tool call failed. When no other is made, what the model reads of it is a node.
+    #[serde(rename = "tool.call.failed")]
+    ToolCallFailed {
+        /// In which turn.
+        turn_id: TurnId,
+        /// Which call.
+        tool_call_id: ToolCallId,
+        /// Which attempt.
+        attempt: u32,
+        /// Why.
+        code: Code,
+        /// When the next attempt starts, if one does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        not_before: Option<Millis>,
     },
     /// Live: a piece of a reply that is being written.
     #[serde(rename = "llm.delta")]
@@ -350,138 +437,4 @@ fn is_false(value: &bool) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
 fn is_zero(value: &u32) -> bool {
     *value == 0
-}
-
-/// Pieces of a reply in the making. A reply's text stays open until the reply is a node (or given up), so that its end is never
-/// seen before it is durable.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "part", rename_all = "snake_case")]
-pub enum Live {
-    /// The reply's text begins (once a reply).
-    TextStarted {
-        /// Which reply.
-        reply_id: NodeId,
-    },
-    /// More text.
-    Text {
-        /// Which reply.
-        reply_id: NodeId,
-        /// What is added.
-        delta: String,
-    },
-    /// A reasoning part begins.
-    ReasoningStarted {
-        /// Which reply.
-        reply_id: NodeId,
-        /// Which of its reasoning parts, from 1.
-        index: u32,
-    },
-    /// More reasoning.
-    Reasoning {
-        /// Which reply.
-        reply_id: NodeId,
-        /// Which of its reasoning parts.
-        index: u32,
-        /// What is added.
-        delta: String,
-    },
-    /// A reasoning part ends.
-    ReasoningEnded {
-        /// Which reply.
-        reply_id: NodeId,
-        /// Which of its reasoning parts.
-        index: u32,
-    },
-    /// A tool call begins.
-    ToolCallStarted {
-        /// Which reply asks.
-        reply_id: NodeId,
-        /// Which call.
-        id: ToolCallId,
-        /// Which tool.
-        name: String,
-    },
-    /// More of its arguments.
-    ToolCallArguments {
-        /// Which call.
-        id: ToolCallId,
-        /// What is added.
-        delta: String,
-    },
-    /// What the reply had open is closed: it is a node now, or it was given up.
-    ReplyEnded {
-        /// Which reply.
-        reply_id: NodeId,
-        /// Whether its text was open.
-        text: bool,
-        /// The reasoning part that was open.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reasoning: Option<u32>,
-        /// The calls that were open, in order.
-        calls: Vec<ToolCallId>,
-    },
-}
-
-impl Live {
-    /// The text that it adds; nothing of one that begins or ends something.
-    pub fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text { delta, .. } | Self::Reasoning { delta, .. } | Self::ToolCallArguments { delta, .. } => Some(delta),
-            Self::TextStarted { .. }
-            | Self::ReasoningStarted { .. }
-            | Self::ReasoningEnded { .. }
-            | Self::ToolCallStarted { .. }
-            | Self::ReplyEnded { .. } => None,
-        }
-    }
-
-    /// Adds the text of `next`, when it goes on with the same part. Whether it did.
-    pub fn go_on(&mut self, next: &Self) -> bool {
-        let (text, more) = match (self, next) {
-            (Self::Text { reply_id: of, delta }, Self::Text { reply_id, delta: more }) if of == reply_id => (delta, more),
-            (Self::Reasoning { reply_id: of, index: at, delta }, Self::Reasoning { reply_id, index, delta: more })
-                if of == reply_id && at == index =>
-            {
-                (delta, more)
-            }
-            (Self::ToolCallArguments { id: of, delta }, Self::ToolCallArguments { id, delta: more }) if of == id => (delta, more),
-            (
-                Self::TextStarted { .. }
-                | Self::Text { .. }
-                | Self::ReasoningStarted { .. }
-                | Self::Reasoning { .. }
-                | Self::ReasoningEnded { .. }
-                | Self::ToolCallStarted { .. }
-                | Self::ToolCallArguments { .. }
-                | Self::ReplyEnded { .. },
-                _,
-            ) => return false,
-        };
-        text.push_str(more);
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_same_part_goes_on() {
-        let text = |reply: &str, delta: &str| Live::Text { reply_id: reply.into(), delta: delta.to_owned() };
-        let thought = |index, delta: &str| Live::Reasoning { reply_id: "r1".into(), index, delta: delta.to_owned() };
-        let arguments = |id: &str, delta: &str| Live::ToolCallArguments { id: id.into(), delta: delta.to_owned() };
-        for (mut live, next) in
-            [(text("r1", "a"), text("r1", "b")), (thought(1, "a"), thought(1, "b")), (arguments("c", "a"), arguments("c", "b"))]
-        {
-            assert!(live.go_on(&next));
-            assert_eq!(live.text(), Some("ab"));
-        }
-        let mut live = text("r1", "a");
-        for next in [text("r2", "b"), thought(1, "b"), arguments("c", "b"), Live::TextStarted { reply_id: "r1".into() }] {
-            assert!(!live.go_on(&next));
-        }
-        assert!(!thought(1, "a").go_on(&thought(2, "b")) && !arguments("c", "a").go_on(&arguments("d", "b")));
-        assert_eq!(live.text(), Some("a"));
-    }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Code, Json, Message, Refusal, Tool};
+use super::{Code, Json, Message, Refusal, Resume, Tool};
 use crate::ids::{AgentId, TurnId};
 
 /// One submit to a session.
@@ -79,11 +79,30 @@ pub enum InputBody {
         /// Whether readers see it.
         show: bool,
     },
+    /// `client.action`: something that a person did, which the agent's worker is asked about.
+    Action(ClientAction),
+    /// `interrupt.resume`: answers to what pauses a turn.
+    Resume {
+        /// The answers.
+        interrupts: Vec<Resume>,
+        /// The view of a front end that has nothing else to send it with.
+        view: Option<(Vec<Message>, ViewOptions)>,
+    },
     /// `tool.result` and `tool.error`: the answer to an open call.
     Result {
         /// Of role tool; it names its call.
         message: Message,
     },
+}
+
+/// Something that a person did in a front end, other than writing: a button, a form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientAction {
+    /// What the application calls it.
+    pub name: String,
+    /// What goes with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Json>,
 }
 
 /// What a client offers the agent with its input.
@@ -125,6 +144,19 @@ impl Client {
     pub fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().flatten().any(|tool| tool.name == name)
     }
+}
+
+/// What becomes of the state that a client sends along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientState {
+    /// Nothing: nobody sees it.
+    Ignore,
+    /// The agent's worker sees it; without a worker it becomes the session's state.
+    #[default]
+    Offer,
+    /// It becomes the session's state.
+    Accept,
 }
 
 /// How a view is read where its ids alone don't say.

@@ -29,6 +29,11 @@ impl Json {
         serde_json::value::to_raw_value(value).map(|raw| Self(raw.into()))
     }
 
+    /// `{}`.
+    pub fn empty_object() -> Self {
+        Self(RawValue::from_string("{}".to_owned()).expect("an object is JSON").into())
+    }
+
     /// Takes JSON that comes from outside, checked as deserializing checks it.
     pub fn checked(raw: &RawValue) -> Result<Self, JsonError> {
         check(raw.get()).map(|found| Self::on_one_line(raw.to_owned(), found)).map_err(JsonError)

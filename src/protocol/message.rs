@@ -35,6 +35,15 @@ pub enum Role {
 pub enum Source {
     /// Something that happened.
     Event,
+    /// An agent's worker wrote it, without a model call.
+    Worker,
+}
+
+impl Source {
+    /// Of what is recorded of a message.
+    pub fn of(is_event: bool, by_worker: bool) -> Option<Self> {
+        if is_event { Some(Self::Event) } else { by_worker.then_some(Self::Worker) }
+    }
 }
 
 /// What sort of node a message is.

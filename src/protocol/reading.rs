@@ -379,6 +379,14 @@ impl<'c, T> Id<'c, T> {
     }
 }
 
+impl<T> Clone for Id<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Id<'_, T> {}
+
 impl<'de, T: for<'s> From<&'s str>> DeserializeSeed<'de> for Id<'_, T> {
     type Value = T;
 

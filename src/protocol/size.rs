@@ -99,6 +99,14 @@ impl Size {
     }
 }
 
+impl Size {
+    /// The same with `now` in the place of `was`.
+    #[must_use]
+    pub fn instead(self, was: Self, now: Self) -> Self {
+        self + now - was
+    }
+}
+
 impl Add for Size {
     type Output = Self;
 

@@ -1,6 +1,6 @@
 //! About how many bytes an event takes: what queues of events are bounded by. May not know who waits for them.
 
-use super::{Content, Event, EventBody, Json, Message, Part, ToolCall};
+use super::{Content, Event, EventBody, Interrupt, Json, Message, Part, ToolCall};
 
 /// What an event, a message, a part takes besides its texts.
 const EACH: usize = 160;
@@ -17,6 +17,10 @@ impl Event {
             EventBody::Resync(snapshot) => {
                 snapshot.messages.iter().map(|message| of_message(message)).sum::<usize>() + of_json(snapshot.state.as_ref())
             }
+            EventBody::StateUpdated { state, patch } => of_json(state.as_ref()) + of_json(patch.as_ref()),
+            EventBody::Custom { name, value, .. } => name.len() + value.get().len(),
+            EventBody::SessionInterrupted { interrupts, .. } => interrupts.iter().map(of_interrupt).sum(),
+            EventBody::InterruptResumed { interrupts, .. } => interrupts.iter().map(|answer| EACH + of_json(answer.payload.as_ref())).sum(),
             EventBody::SessionCreated { .. }
             | EventBody::SessionForked { .. }
             | EventBody::SessionUpdated { .. }
@@ -38,9 +42,19 @@ impl Event {
             | EventBody::DecisionAsked { .. }
             | EventBody::DecisionAnswered { .. }
             | EventBody::DecisionFailed { .. }
+            | EventBody::ToolCallStarted { .. }
+            | EventBody::ToolCallCompleted { .. }
+            | EventBody::ToolCallFailed { .. }
+            | EventBody::AgentUpdated { .. }
+            | EventBody::TurnSuspended { .. }
             | EventBody::ArrivalConsumed { .. } => 0,
         }
     }
+}
+
+fn of_interrupt(interrupt: &Interrupt) -> usize {
+    let json = [&interrupt.payload, &interrupt.response_schema, &interrupt.metadata];
+    EACH + interrupt.message.as_ref().map_or(0, String::len) + json.into_iter().map(|json| of_json(json.as_ref())).sum::<usize>()
 }
 
 fn of_message(message: &Message) -> usize {

@@ -5,12 +5,14 @@ use serde_json::value::RawValue;
 
 use super::client::ClientFields;
 use super::event;
+use super::interrupt;
 use super::message::{self, MessageFields};
 use super::part::PartFields;
 use crate::ids::{AgentId, NodeId, SessionId, ToolCallId, TurnId};
 use crate::protocol::reading::{self, ContentSeed, Fields, Id, Limits, List, Object, Reading, clip};
 use crate::protocol::{
-    Client, Code, Content, Input, InputBody, Json, Message, OnBusy, PartialView, Refusal, Role, SameIdEdit, ViewOptions,
+    Client, ClientAction, Code, Content, Input, InputBody, Json, Message, OnBusy, PartialView, Refusal, Resume, Role, SameIdEdit,
+    ViewOptions,
 };
 
 /// A native input as it was sent.
@@ -75,14 +77,17 @@ pub enum NativeBody {
         /// Whether readers see it.
         show: bool,
     },
+    /// `client.action`.
+    Action(ClientAction),
+    /// `interrupt.resume`.
+    Resume(Vec<Resume>),
 }
 
 impl NativeInput {
     /// Reads a body.
     pub fn decode(body: &[u8], limits: &Limits) -> Result<Self, Refusal> {
         let text = reading::text(body)?;
-        // A type of later has fields that nobody knows yet; that it comes later says more than that they are unknown.
-        Reading::strict(limits).whole::<InputFields>(text).map_err(|refusal| not_yet(text, limits).unwrap_or(refusal))
+        Reading::strict(limits).whole::<InputFields>(text)
     }
 }
 
@@ -102,6 +107,8 @@ impl Submission {
             NativeBody::Append(messages) => InputBody::Append { messages },
             NativeBody::Result(message) => InputBody::Result { message },
             NativeBody::Event { message, show } => InputBody::Event { message, show },
+            NativeBody::Action(action) => InputBody::Action(action),
+            NativeBody::Resume(interrupts) => InputBody::Resume { interrupts, view: None },
         };
         Input { agent_id, turn_id, run, client, on_busy: own.unwrap_or(on_busy), body }
     }
@@ -117,12 +124,13 @@ enum Kind {
     Result,
     Error,
     Event,
+    Action,
+    Resume,
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [Self::Message, Self::Append, Self::Messages, Self::Cancel, Self::Result, Self::Error, Self::Event];
-    /// Types that the specification names and that aren't built yet.
-    const LATER: [&str; 2] = ["client.action", "interrupt.resume"];
+    const ALL: [Self; 9] =
+        [Self::Message, Self::Append, Self::Messages, Self::Cancel, Self::Result, Self::Error, Self::Event, Self::Action, Self::Resume];
 
     fn name(self) -> &'static str {
         match self {
@@ -133,6 +141,8 @@ impl Kind {
             Self::Result => "tool.result",
             Self::Error => "tool.error",
             Self::Event => "session.event",
+            Self::Action => "client.action",
+            Self::Resume => "interrupt.resume",
         }
     }
 
@@ -157,6 +167,8 @@ impl Kind {
             Self::Cancel => &["type", "session_id", "agent_id", "turn_id", "stream"],
             Self::Result => &["type", "session_id", "agent_id", "turn_id", "stream", "client", "tool_call_id", "content", "id"],
             Self::Error => &["type", "session_id", "agent_id", "turn_id", "stream", "client", "tool_call_id", "error", "id"],
+            Self::Action => &["type", "session_id", "agent_id", "turn_id", "stream", "client", "name", "args"],
+            Self::Resume => &["type", "session_id", "agent_id", "turn_id", "stream", "run", "client", "interrupts"],
             Self::Event => {
                 &["type", "session_id", "agent_id", "turn_id", "stream", "run", "client", "name", "content", "payload", "show", "id"]
             }
@@ -166,36 +178,6 @@ impl Kind {
 
 fn kinds() -> String {
     Kind::ALL.map(Kind::name).join(", ")
-}
-
-/// The refusal of a type that comes later.
-fn not_yet(text: &str, limits: &Limits) -> Option<Refusal> {
-    let kind = Reading::new(limits).whole::<KindFields>(text).ok()?;
-    Kind::LATER.contains(&kind.as_str()).then(|| later(&kind))
-}
-
-fn later(kind: &str) -> Refusal {
-    Refusal::new(Code::NotAvailable, format!("type: `{kind}` isn't available yet; allowed: {}", kinds())).with("at", "type")
-}
-
-#[derive(Default)]
-struct KindFields(String);
-
-impl<'de> Fields<'de> for KindFields {
-    type Value = String;
-
-    const EXPECTED: &'static str = "an object";
-
-    fn field<A: MapAccess<'de>>(&mut self, reading: &Reading<'_>, name: &str, map: &mut A) -> Result<bool, A::Error> {
-        if name == "type" {
-            self.0 = reading.value(map, "type")?;
-        }
-        Ok(name == "type")
-    }
-
-    fn finish<E: de::Error>(self, _: &Reading<'_>) -> Result<String, E> {
-        Ok(self.0)
-    }
 }
 
 #[derive(Default)]
@@ -219,8 +201,10 @@ struct InputFields {
     error: Option<String>,
     id: Option<NodeId>,
     name: Option<String>,
+    args: Option<Json>,
     payload: Option<Json>,
     show: Option<bool>,
+    interrupts: Option<Vec<Resume>>,
 }
 
 impl<'de> Fields<'de> for InputFields {
@@ -245,8 +229,10 @@ impl<'de> Fields<'de> for InputFields {
         "error",
         "id",
         "name",
+        "args",
         "payload",
         "show",
+        "interrupts",
     ];
 
     fn field<A: MapAccess<'de>>(&mut self, reading: &Reading<'_>, name: &str, map: &mut A) -> Result<bool, A::Error> {
@@ -272,8 +258,10 @@ impl<'de> Fields<'de> for InputFields {
             "error" => self.error = reading.value(map, "error")?,
             "id" => self.id = reading.maybe(map, "id", Id::new(reading))?,
             "name" => self.name = reading.value(map, "name")?,
+            "args" => self.args = reading.json(map, "args")?,
             "payload" => self.payload = reading.json(map, "payload")?,
             "show" => self.show = reading.value(map, "show")?,
+            "interrupts" => self.interrupts = reading.maybe(map, "interrupts", interrupt::answers(reading))?,
             _ => return Ok(false),
         }
         self.present.extend(Self::ALLOWED.iter().find(|known| **known == name));
@@ -287,8 +275,8 @@ impl<'de> Fields<'de> for InputFields {
             return Err(reading.refuse_field(other, Code::BadRequest, what));
         }
         let needs_agent = match kind {
-            Kind::Message | Kind::Append | Kind::Messages | Kind::Event => true,
-            Kind::Cancel | Kind::Result | Kind::Error => false,
+            Kind::Message | Kind::Append | Kind::Messages | Kind::Event | Kind::Action => true,
+            Kind::Cancel | Kind::Result | Kind::Error | Kind::Resume => false,
         };
         if needs_agent && self.agent_id.is_none() {
             return Err(required(reading, kind, "agent_id"));
@@ -306,9 +294,6 @@ impl InputFields {
         let Some(name) = &self.kind else {
             return refuse(Code::BadRequest, format!("an input needs a type; allowed: {}", kinds()));
         };
-        if Kind::LATER.contains(&name.as_str()) {
-            return refuse(Code::NotAvailable, format!("`{name}` isn't available yet; allowed: {}", kinds()));
-        }
         match Kind::ALL.into_iter().find(|kind| kind.name() == name) {
             Some(kind) => Ok(kind),
             None => refuse(Code::BadRequest, format!("`{}` is no type of input; allowed: {}", clip(name), kinds())),
@@ -341,14 +326,24 @@ impl InputFields {
                 let tool_call_id = self.tool_call_id.ok_or_else(|| missing("tool_call_id"))?;
                 let (content, error) = match kind {
                     Kind::Error => (None, Some(self.error.ok_or_else(|| missing("error"))?)),
-                    Kind::Message | Kind::Append | Kind::Messages | Kind::Cancel | Kind::Result | Kind::Event => {
-                        (Some(self.content.ok_or_else(|| missing("content"))?), None)
-                    }
+                    Kind::Message
+                    | Kind::Append
+                    | Kind::Messages
+                    | Kind::Cancel
+                    | Kind::Result
+                    | Kind::Event
+                    | Kind::Action
+                    | Kind::Resume => (Some(self.content.ok_or_else(|| missing("content"))?), None),
                 };
                 let result = Message { id: self.id, tool_call_id: Some(tool_call_id), content, error, ..Message::empty(Role::Tool) };
                 message::check(reading, &result)?;
                 NativeBody::Result(result)
             }
+            Kind::Action => {
+                let name = self.name.filter(|name| !name.is_empty()).ok_or_else(|| missing("name"))?;
+                NativeBody::Action(ClientAction { name, args: self.args })
+            }
+            Kind::Resume => NativeBody::Resume(self.interrupts.ok_or_else(|| missing("interrupts"))?),
             Kind::Event => {
                 let name = self.name.ok_or_else(|| missing("name"))?;
                 let message = event::message(reading, self.id, name, self.content, self.payload)?;

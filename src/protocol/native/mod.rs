@@ -7,11 +7,18 @@ mod decision;
 mod event;
 pub(crate) mod frame;
 mod input;
+mod interrupt;
 mod message;
+mod outside;
 mod part;
+mod place;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 pub use bodies::{TITLE_BYTES_MAX, fork, head_move, update};
 pub use frame::{Ask, FrameRefused, SocketFrame};
 pub use input::{Asked, NativeBody, NativeInput, Submission};
+pub use outside::OutsideAnswer;
+pub use place::own_place;
+pub use worker::{Hello, Token, WorkerFrame, WorkerSays};

@@ -83,7 +83,7 @@ impl<'de> Fields<'de> for PartFields {
 }
 
 #[derive(Default)]
-struct SourceFields {
+pub(super) struct SourceFields {
     kind: Option<String>,
     value: Option<String>,
     mime_type: Option<String>,

@@ -271,13 +271,14 @@ fn a_bad_event_is_refused_where_it_is_bad() {
 }
 
 #[test]
-fn what_comes_later_says_so() {
-    for body in [
-        r#"{"type": "client.action", "agent_id": "b", "name": "paint", "args": {}}"#,
-        r#"{"payload": 1, "type": "interrupt.resume", "interrupt_id": "i"}"#,
-    ] {
-        expect(&refused(body), Code::NotAvailable, "type", "isn't available yet; allowed: client.message");
-    }
+fn an_action_has_a_name_and_what_goes_with_it() {
+    let NativeBody::Action(action) = submission(r#"{"type": "client.action", "agent_id": "b", "name": "paint", "args": {"red": 1}}"#).body
+    else {
+        panic!("it is an action")
+    };
+    assert_eq!((action.name.as_str(), action.args.as_ref().map(crate::protocol::Json::get)), ("paint", Some(r#"{"red": 1}"#)));
+    let refused = refused(r#"{"type": "client.action", "agent_id": "b", "name": ""}"#);
+    expect(&refused, Code::BadRequest, "name", "client.action needs it");
 }
 
 #[test]

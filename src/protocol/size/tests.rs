@@ -67,7 +67,8 @@ fn a_request_counts_its_system_prompt_and_its_tools_too() {
     let tool = Tool { name: "look".into(), description: "Looks.".into(), parameters: Some(parameters), metadata: None };
     assert_eq!(Size::of_tool(&tool).characters(), 4 + 6 + 17);
     let messages = vec![Arc::new(Message::text(Role::User, "hello"))];
-    let request = CallRequest { model: None, system: Some("Be kind.".into()), messages, tools: vec![tool], index: 0, hidden: false };
+    let request =
+        CallRequest { model: None, system: Some("Be kind.".into()), messages, tools: vec![tool], index: 0, hidden: false, occasion: None };
     assert_eq!(Size::of_request(&request).characters(), 8 + 27 + 5);
     assert_eq!(Size::of_request(&request).tokens(), 10);
 }
@@ -117,7 +118,7 @@ fn messages() -> impl Strategy<Value = Message> {
 
 fn request(messages: Vec<Message>) -> CallRequest {
     let messages = messages.into_iter().map(Arc::new).collect();
-    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false }
+    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false, occasion: None }
 }
 
 proptest! {
