@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::ids::NodeId;
-use crate::protocol::{Arriving, BackgroundJob, LimitReason, Message, NodeKind, QueuedTurn, Role, SessionPage, Source, TreeNode};
+use crate::protocol::{
+    Arriving, BackgroundJob, Interrupt, LimitReason, Message, NodeKind, QueuedTurn, Role, SessionPage, Source, SuspendedTurn, TreeNode,
+};
 
 /// How much of a message a line shows, in characters.
 const TEXT_MAX: usize = 60;
@@ -95,6 +97,12 @@ fn add<'a>(due: &mut Vec<Due<'a>>, level: Option<&Vec<&'a TreeNode>>, indent: us
     }
 }
 
+/// What somebody is asked.
+fn asks(interrupts: &[Interrupt]) -> String {
+    let asks = |open: &Interrupt| in_one_line(open.message.as_deref().unwrap_or(&open.reason)).into_owned();
+    interrupts.iter().map(asks).collect::<Vec<_>>().join("; ")
+}
+
 /// What a session does and what waits there, a line each: the turn that runs, the call that waits for room, the summary that is
 /// written meanwhile, what waits for the next call, the turns that wait. Nothing of one at rest.
 pub fn draw_waiting(page: &SessionPage) -> String {
@@ -102,9 +110,14 @@ pub fn draw_waiting(page: &SessionPage) -> String {
     if let Some(turn) = &page.running_turn {
         let (id, agent) = (&turn.turn_id, &page.agent_id);
         lines.push(match page.open_calls.iter().map(|call| format!("{} {}", call.id, call.name)).collect::<Vec<_>>() {
+            _ if !page.interrupts.is_empty() => format!("turn {id} of {agent} pauses: {}", asks(&page.interrupts)),
             calls if calls.is_empty() => format!("turn {id} of {agent} is running"),
             calls => format!("turn {id} of {agent} is waiting for the results of {}", calls.join(", ")),
         });
+    }
+    for SuspendedTurn { turn_id, node_id, interrupts } in &page.suspended {
+        let at = node_id.as_ref().map_or("the beginning", NodeId::as_str);
+        lines.push(format!("turn {turn_id} pauses at {at}: {}", asks(interrupts)));
     }
     if let Some(held) = &page.held_call {
         let reason = match held.reason {
@@ -253,7 +266,16 @@ mod tests {
         let drawn = "turn t1 of bot is waiting for the results of call_1 weather\n\
             summary j1 is written, for the next call (summarize, in the background)\n";
         assert_eq!(draw_waiting(&page), drawn);
-        (page.running_turn, page.job, page.open_calls) = (None, None, Vec::new());
+        let ask = |json| -> Interrupt { serde_json::from_value(json).unwrap() };
+        page.interrupts =
+            vec![ask(json!({ "id": "i1", "reason": "approval", "message": "Shall\nI?" })), ask(json!({ "id": "i2", "reason": "confirm" }))];
+        page.job = None;
+        assert_eq!(draw_waiting(&page), "turn t1 of bot pauses: Shall I?; confirm\n");
+        let interrupts = std::mem::take(&mut page.interrupts);
+        page.suspended = vec![SuspendedTurn { turn_id: "t0".into(), node_id: Some("u1".into()), interrupts }];
+        (page.running_turn, page.open_calls) = (None, Vec::new());
+        assert_eq!(draw_waiting(&page), "turn t0 pauses at u1: Shall I?; confirm\n");
+        page.suspended.clear();
         assert_eq!(draw_waiting(&page), "");
     }
 

@@ -2,17 +2,21 @@
 //! actions are one append. May not know how the answer came.
 
 mod check;
+mod raised;
+mod said;
 
-use super::call::{start_calls, turn};
+use super::call::turn;
 use super::context::{self, Replacement, replace};
 use super::decision::{Asked, open};
 use super::record::{About, Body, CallStarted, DecisionAnswered, Reads, Record};
 use super::session::Session;
+use super::tools::{self, Fate, refuse_calls, start_calls};
 use super::turn::{Held, Turn, Wish};
 use super::write::Writer;
 use super::{Context, refuse_newer};
 use crate::ids::{CallId, DecisionId, NodeId, ToolCallId};
-use crate::protocol::{Action, Code, DecisionAnswer, KeptReason, LimitReason, Refusal};
+use crate::protocol::{Action, AgentChanges, Code, DecisionAnswer, Json, KeptReason, LimitReason, Message, Raise, Refusal, ToolCall};
+use said::Said;
 
 /// A turn's worker may be asked so many times a model call that the turn may make.
 const DECISIONS_A_CALL: u32 = 16;
@@ -22,6 +26,8 @@ const DECISIONS_A_CALL: u32 = 16;
 struct Course {
     /// The history is replaced first.
     replacement: Option<Replacement>,
+    /// Then the worker says something itself.
+    said: Said,
     next: Next,
 }
 
@@ -32,8 +38,8 @@ enum Next {
     Nothing,
     /// It ends well.
     Done,
-    /// These calls of its reply go to whom they are for.
-    Tools(Vec<ToolCallId>),
+    /// Of its reply's calls, these go to whom they are for, and those have results.
+    Tools(Vec<ToolCallId>, Vec<Message>),
     /// The held call runs.
     Held(Wish, Reads),
     /// A call runs that reads the path, or is held first.
@@ -42,19 +48,42 @@ enum Next {
     Given(Wish, Reads),
     /// A call runs that nobody sees.
     Hidden(Option<CallId>, Wish, Reads),
+    /// It pauses until these are answered.
+    Pause(Vec<Raise>),
 }
 
 /// Takes a worker's answer to a decision. No records: it was answered before. A refusal leaves the decision open.
 pub fn answer(session: &Session, id: &DecisionId, answer: &DecisionAnswer, context: &Context) -> Result<Vec<Record>, Refusal> {
     refuse_newer(session)?;
+    if let Some(answered) = tools::answered(session, id, answer, context) {
+        return answered;
+    }
     let Some((turn, open)) = open(session, id) else { return closed(session, id) };
     let asked = Asked { session, turn, open, context };
     let course = check::check(&asked, answer)?;
     let mut writer = Writer::new(session, context);
+    let patched = answer.state_patch.as_ref().map(|patch| writer.patched_state(patch)).transpose()?;
     let actions = answer.actions.iter().map(|action| action.name().to_owned()).collect();
     writer.push(Body::DecisionAnswered(DecisionAnswered { turn_id: turn.id.clone(), decision_id: id.clone(), actions }));
-    carry_out(&mut writer, &asked, course);
+    let becomes = Becomes { state: patched.as_ref().or(answer.state.as_ref()), agent: answer.agent.as_ref() };
+    carry_out(&mut writer, &asked, course, &becomes)?;
     Ok(writer.records)
+}
+
+/// What becomes of the branch by an answer.
+struct Becomes<'a> {
+    state: Option<&'a Json>,
+    agent: Option<&'a AgentChanges>,
+}
+
+impl Becomes<'_> {
+    /// It belongs to what the answer says, and to what the next call reads.
+    fn write(&self, writer: &mut Writer<'_>, turn: &Turn) -> Result<(), Refusal> {
+        if let Some(state) = self.state {
+            writer.set_state(state)?;
+        }
+        self.agent.map_or(Ok(()), |changes| writer.override_agent(&turn.agent_id, changes))
+    }
 }
 
 /// The answer came before, or too late.
@@ -70,7 +99,7 @@ fn closed(session: &Session, id: &DecisionId) -> Result<Vec<Record>, Refusal> {
     Err(Refusal::new(Code::DecisionClosed, text).with("decision_id", id.as_str()))
 }
 
-fn carry_out(writer: &mut Writer<'_>, asked: &Asked<'_>, course: Course) {
+fn carry_out(writer: &mut Writer<'_>, asked: &Asked<'_>, course: Course, becomes: &Becomes<'_>) -> Result<(), Refusal> {
     let turn = asked.turn;
     let (was_replaced, stuck) = match course.replacement {
         None => (false, turn.stuck),
@@ -85,6 +114,9 @@ fn carry_out(writer: &mut Writer<'_>, asked: &Asked<'_>, course: Course) {
             writer.keep_history(turn, kept_reason(asked));
         }
     };
+    let calls = course.said.calls.clone();
+    say(writer, asked, course.said);
+    becomes.write(writer, turn)?;
     let is_over = turn.decisions >= writer.context.policy.calls_per_turn_max.saturating_mul(DECISIONS_A_CALL);
     match course.next {
         Next::Held(..) | Next::Call(_) | Next::Given(..) | Next::Hidden(..) if is_over => {
@@ -100,7 +132,7 @@ fn carry_out(writer: &mut Writer<'_>, asked: &Asked<'_>, course: Course) {
             keeps(writer);
             complete(writer, asked);
         }
-        Next::Tools(started) => start(writer, asked, &started),
+        Next::Tools(started, results) => start(writer, asked, &calls, &started, &results),
         Next::Held(wish, reads) => {
             keeps(writer);
             if let Some(held) = &turn.held {
@@ -115,14 +147,25 @@ fn carry_out(writer: &mut Writer<'_>, asked: &Asked<'_>, course: Course) {
         }
         Next::Given(wish, reads) => writer.begin_given(turn, wish, reads),
         Next::Hidden(id, wish, reads) => run_hidden(writer, turn, id, wish, reads),
+        Next::Pause(raised) => {
+            keeps(writer);
+            writer.interrupt(turn, raised);
+        }
     }
+    Ok(())
 }
 
 /// Why the history stays as it is.
 fn kept_reason(asked: &Asked<'_>) -> KeptReason {
     match &asked.open.about {
         About::Call(ended) if ended.error.is_some() => KeptReason::SummaryFailed,
-        About::Call(_) | About::Messages { .. } | About::Results { .. } | About::Limit => KeptReason::Declined,
+        About::Call(_)
+        | About::Messages { .. }
+        | About::Action(_)
+        | About::Results { .. }
+        | About::Limit
+        | About::Resumed { .. }
+        | About::End => KeptReason::Declined,
     }
 }
 
@@ -132,7 +175,13 @@ fn end(writer: &mut Writer<'_>, asked: &Asked<'_>) {
     let too_long = turn.held.as_ref().filter(|held| held.reason == LimitReason::Overflow);
     let error = match &asked.open.about {
         About::Call(ended) if ended.hidden.is_none() => ended.error.as_ref(),
-        About::Call(_) | About::Messages { .. } | About::Results { .. } | About::Limit => None,
+        About::Call(_)
+        | About::Messages { .. }
+        | About::Action(_)
+        | About::Results { .. }
+        | About::Limit
+        | About::Resumed { .. }
+        | About::End => None,
     };
     match (error, too_long) {
         (Some(error), _) => writer.fail(turn, error.kind.code(), error.message.clone()),
@@ -149,12 +198,37 @@ fn end(writer: &mut Writer<'_>, asked: &Asked<'_>) {
 fn complete(writer: &mut Writer<'_>, asked: &Asked<'_>) {
     let joined = asked.session.arrivals.iter().skip(asked.open.arrivals as usize).any(|arrival| !arrival.is_event());
     let gives_up = asked.turn.held.is_some() || !asked.session.tree.open_calls().is_empty();
-    if joined && !gives_up { writer.complete(asked.turn) } else { writer.end(asked.turn) }
+    let was_asked = matches!(asked.open.about, About::End);
+    if joined && !gives_up {
+        writer.complete(asked.turn);
+    } else if was_asked {
+        writer.close(asked.turn);
+    } else {
+        writer.end(asked.turn);
+    }
 }
 
-fn start(writer: &mut Writer<'_>, asked: &Asked<'_>, started: &[ToolCallId]) {
-    let calls = asked.reply().map(|reply| reply.tool_calls.clone()).unwrap_or_default();
-    start_calls(writer, asked.turn, &calls, |id| started.contains(id));
+/// The calls of the worker's own message, or of the reply that it was asked about, go to whom they are for, or have results already.
+fn start(writer: &mut Writer<'_>, asked: &Asked<'_>, own: &[ToolCall], started: &[ToolCallId], results: &[Message]) {
+    // While the turn paused some may have got their results.
+    let open = |call: &&ToolCall| asked.session.tree.open_calls().contains(&call.id);
+    let reply: Vec<ToolCall> = asked.reply().into_iter().flat_map(|reply| &reply.tool_calls).filter(open).cloned().collect();
+    let result_of = |id: &ToolCallId| results.iter().find(|result| result.tool_call_id.as_ref() == Some(id));
+    start_calls(writer, asked.turn, if own.is_empty() { &reply } else { own }, |id| match result_of(id) {
+        Some(result) => Fate::Result(Box::new(result.clone())),
+        None if started.contains(id) => Fate::Start,
+        None => Fate::Leave,
+    });
+}
+
+/// Writes what the worker says itself. A reply's calls that nobody carries out get their results first.
+fn say(writer: &mut Writer<'_>, asked: &Asked<'_>, said: Said) {
+    if said.has_messages() && !asked.session.tree.open_calls().is_empty() {
+        let open = |call: &&ToolCall| asked.session.tree.open_calls().contains(&call.id);
+        let calls: Vec<ToolCall> = asked.reply().into_iter().flat_map(|reply| &reply.tool_calls).filter(open).cloned().collect();
+        refuse_calls(writer, &calls);
+    }
+    said.write(writer, asked);
 }
 
 fn run_held(writer: &mut Writer<'_>, turn: &Turn, held: &Held, wish: Wish, reads: Reads) {
@@ -177,7 +251,15 @@ impl Action {
     fn calls(&self) -> bool {
         match self {
             Self::LlmCall(_) => true,
-            Self::ContextReplace(_) | Self::ToolCall { .. } | Self::Done => false,
+            Self::ContextReplace(_)
+            | Self::ToolCall { .. }
+            | Self::ToolResult { .. }
+            | Self::ToolError { .. }
+            | Self::Interrupt(_)
+            | Self::InterruptResolve { .. }
+            | Self::Custom { .. }
+            | Self::Activity { .. }
+            | Self::Done => false,
         }
     }
 }

@@ -14,8 +14,10 @@ pub struct Called {
     pub reply: Ix,
     /// The result, once recorded.
     pub result: Option<Ix>,
-    /// Whether a result may still come.
+    /// Whether a result may still come, from a client or from outside.
     pub open: bool,
+    /// Whether Headwater has it carried out: its result comes from there alone.
+    pub taken: bool,
 }
 
 /// The tool calls of a session.
@@ -27,6 +29,8 @@ pub(super) struct Asked {
     /// Results, in order, and the calls that they answer.
     answers: Rows<[u32; 2]>,
     open: Vec<ToolCallId>,
+    /// Of the open ones, those that Headwater has carried out.
+    taken: Vec<ToolCallId>,
 }
 
 impl Asked {
@@ -50,6 +54,14 @@ impl Asked {
         }
         self.answers.push([result, name]);
         self.open.retain(|open| open != id);
+        self.taken.retain(|taken| taken != id);
+    }
+
+    /// Headwater has an open call carried out.
+    pub(super) fn take(&mut self, id: &ToolCallId) {
+        if self.open.contains(id) && !self.taken.contains(id) {
+            self.taken.push(id.clone());
+        }
     }
 
     /// Before it is stored.
@@ -70,14 +82,20 @@ impl Asked {
         self.names.restore(Apart::default()) && self.names.len() == self.calls.len()
     }
 
-    /// No result of an open call comes any more.
-    pub(super) fn seal(&mut self) {
-        self.open.clear();
+    /// From now on results come of these calls only.
+    pub(super) fn leave_open(&mut self, calls: Vec<ToolCallId>) {
+        self.taken.retain(|taken| calls.contains(taken));
+        self.open = calls;
     }
 
     /// Calls whose results may still come.
     pub(super) fn open(&self) -> &[ToolCallId] {
         &self.open
+    }
+
+    /// Those of them that Headwater doesn't have carried out.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = &ToolCallId> {
+        self.open.iter().filter(|open| !self.taken.contains(open))
     }
 
     /// A call.
@@ -87,9 +105,12 @@ impl Asked {
 
     fn named(&self, name: Name) -> Called {
         let [reply, result] = self.calls.at(name);
-        let is_open = |id: String| self.open.iter().any(|open| open.as_str() == id);
-        let open = result == NONE && !self.open.is_empty() && is_open(self.names.id(name));
-        Called { reply, result: Some(result).filter(|&result| result != NONE), open }
+        let still = result == NONE && !self.open.is_empty();
+        let id = if still { self.names.id(name) } else { String::new() };
+        let is_among = |calls: &[ToolCallId]| still && calls.iter().any(|call| call.as_str() == id);
+        let taken = is_among(&self.taken);
+        let open = !taken && is_among(&self.open);
+        Called { reply, result: Some(result).filter(|&result| result != NONE), open, taken }
     }
 
     /// The call that a result answers.

@@ -1,12 +1,14 @@
 //! What happens to a turn's model call: it ends, fails and is tried again, is stopped, or its process is lost.
 
-use super::record::{Body, CallCompleted, CallFailed, CallVoided, MessageNew, Reads, Record, TurnRecovered, TurnWaiting};
+use super::record::{Body, CallCompleted, CallFailed, CallVoided, MessageNew, Reads, Record, TurnRecovered};
+use super::relayed::{self, Maker};
 use super::session::Session;
+use super::tools::{self, Fate, start_calls};
 use super::turn::{Call, Turn};
 use super::write::{Writer, kept};
 use super::{Context, context, decision};
-use crate::ids::{CallId, Millis, ToolCallId};
-use crate::protocol::{CallError, CallErrorKind, Code, Finish, FunctionCall, Json, KeptReason, Message, Role, ToolCall, Usage};
+use crate::ids::{CallId, Millis};
+use crate::protocol::{CallError, CallErrorKind, Code, Finish, Interrupt, Json, KeptReason, Message, Usage};
 
 /// How often a turn goes on after its process was lost.
 pub(super) const RECOVERIES_MAX: u32 = 2;
@@ -24,15 +26,33 @@ pub struct Finished {
     pub finish: Finish,
     /// As reported.
     pub usage: Option<Usage>,
+    /// The results of calls that were carried out where it was made, in the order in which they came; no ids.
+    pub results: Vec<Message>,
+    /// The state as its agent left it, when it changed it.
+    pub state: Option<Json>,
+    /// What its agent waits for.
+    pub interrupts: Vec<Interrupt>,
+    /// Who made it.
+    pub maker: Maker,
+}
+
+impl Finished {
+    /// A model's reply.
+    pub fn of_model(message: Message, finish: Finish, usage: Option<Usage>) -> Self {
+        Self { message, finish, usage, results: Vec::new(), state: None, interrupts: Vec::new(), maker: Maker::Model }
+    }
 }
 
 /// An attempt of a call has ended. An attempt that isn't the running one changes nothing.
 pub fn call_finished(session: &Session, id: &CallId, attempt: u32, outcome: Result<Finished, CallError>, context: &Context) -> Vec<Record> {
     let Some((turn, call)) = running(session, id, attempt) else { return Vec::new() };
     let mut writer = Writer::new(session, context);
-    match outcome.and_then(something) {
+    match outcome.and_then(|finished| if finished.maker == Maker::Model { something(finished) } else { Ok(finished) }) {
         Ok(finished) if call.hidden => finish_hidden(&mut writer, turn, call, &finished),
-        Ok(finished) => finish(&mut writer, turn, call, finished),
+        Ok(finished) => match finished.maker {
+            Maker::Model => finish(&mut writer, turn, call, finished),
+            Maker::Agent { goes_on } => relayed::finish(&mut writer, turn, call, finished, goes_on),
+        },
         Err(error) => fail(&mut writer, turn, call, &error, context),
     }
     writer.records
@@ -76,7 +96,7 @@ fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished)
     if finished.finish == Finish::Filtered {
         return filtered(writer, turn, call, finished);
     }
-    let Finished { message, finish, usage } = finished;
+    let Finished { message, finish, usage, .. } = finished;
     let calls = message.tool_calls.clone();
     let read = writer.place(call);
     let parent = writer.parent.clone();
@@ -92,35 +112,17 @@ fn finish(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished)
     if calls.is_empty() {
         return writer.complete(turn);
     }
-    start_calls(writer, turn, &calls, |_| true);
+    start_calls(writer, turn, &calls, |_| Fate::Start);
 }
 
-/// A reply's calls go to whom they are for, those that `start`. The others get a result that says so, as do those that nobody can
-/// carry out.
-pub(super) fn start_calls(writer: &mut Writer<'_>, turn: &Turn, calls: &[ToolCall], start: impl Fn(&ToolCallId) -> bool) {
-    let mut open = Vec::new();
-    for asked in calls {
-        let fault = if start(&asked.id) { fault(turn, asked) } else { Some("This call was not carried out.".to_owned()) };
-        match fault {
-            Some(text) => error_result(writer, asked, text),
-            None => open.push(asked.id.clone()),
-        }
-    }
-    if open.is_empty() {
-        writer.proceed(turn);
-    } else {
-        writer.push(Body::TurnWaiting(TurnWaiting { turn_id: turn.id.clone(), calls: open }));
-    }
-}
-
-fn completed(call: &Call, finish: Finish, usage: Option<Usage>) -> CallCompleted {
+pub(super) fn completed(call: &Call, finish: Finish, usage: Option<Usage>) -> CallCompleted {
     CallCompleted { call_id: call.id.clone(), hidden: call.hidden, finish, usage }
 }
 
 /// A filter stopped the reply in the middle. What its reader saw is kept, as with one that was stopped, and the turn fails, so
 /// that nobody takes it for the whole.
 fn filtered(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finished) {
-    let Finished { message, finish, usage } = finished;
+    let Finished { message, finish, usage, .. } = finished;
     if let Some(message) = kept(message) {
         let parent = writer.parent.clone();
         let plain = MessageNew::plain(call.reply_id.clone(), parent, message);
@@ -129,23 +131,6 @@ fn filtered(writer: &mut Writer<'_>, turn: &Turn, call: &Call, finished: Finishe
     }
     writer.push(Body::CallCompleted(completed(call, finish, usage)));
     writer.call_failed(turn, call, &CallError::new(CallErrorKind::Refused, "the provider's filter stopped the reply"));
-}
-
-/// Why nobody can carry out a call.
-fn fault(turn: &Turn, asked: &ToolCall) -> Option<String> {
-    let FunctionCall { name, arguments } = &asked.function;
-    if !turn.client.has_tool(name) {
-        return Some(format!("There is no tool named {name:?}."));
-    }
-    let is_object = arguments.trim().is_empty() || serde_json::from_str::<Json>(arguments).is_ok_and(|json| json.is_object());
-    (!is_object).then(|| format!("The arguments of {name:?} are not a JSON object."))
-}
-
-/// The model reads what is wrong and goes on.
-fn error_result(writer: &mut Writer<'_>, asked: &ToolCall, text: String) {
-    let message = Message { tool_call_id: Some(asked.id.clone()), error: Some(text.clone()), ..Message::text(Role::Tool, text) };
-    let (id, parent) = (writer.fresh().into(), writer.parent.clone());
-    writer.node(MessageNew::plain(id, parent, message));
 }
 
 fn fail(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: &CallError, given: &Context) {
@@ -157,7 +142,6 @@ fn fail(writer: &mut Writer<'_>, turn: &Turn, call: &Call, error: &CallError, gi
     }
     match (&call.reads, error.kind) {
         (Reads::Path, CallErrorKind::TooLong) if !call.hidden => context::refused(writer, turn, call, error),
-        _ if call.hidden && writer.asking(&turn.agent_id).is_none() => context::summary_failed(writer, turn, call, error.kind),
         _ => writer.call_failed(turn, call, error),
     }
 }
@@ -199,13 +183,14 @@ pub fn recover(session: &Session, given: &Context) -> Vec<Record> {
     let mut writer = Writer::new(session, given);
     context::job_lost(&mut writer);
     let Some(turn) = turn(session) else { return writer.records };
+    tools::recover(&mut writer, turn);
     if let Some(open) = &turn.decision {
         decision::recover(&mut writer, turn, open);
         return writer.records;
     }
     match &turn.call {
         Some(call) if call.retry_at.is_some() => {}
-        None if turn.held.is_some() || !session.tree.open_calls().is_empty() => {}
+        None if turn.held.is_some() || !turn.executions.is_empty() || session.is_waiting() => {}
         Some(call) if turn.recoveries < RECOVERIES_MAX => {
             writer.push(Body::TurnRecovered(TurnRecovered { turn_id: turn.id.clone(), attempt: turn.recoveries + 1 }));
             writer.next_attempt(turn, call);

@@ -23,8 +23,16 @@ pub fn cancel(session: &Session, name: Option<&TurnId>, context: &Context) -> Ve
             return writer.records;
         }
     }
+    if session.newer.is_some() {
+        return writer.records;
+    }
+    let named = name.and_then(|name| session.turns.turn_of(name)).map(|(id, _)| id);
+    if let Some(suspended) = session.suspended().iter().find(|suspended| named.as_ref() == Some(&suspended.turn.id)) {
+        writer.stop_suspended(&suspended.turn, None);
+        return writer.records;
+    }
     let Some(turn) = turn(session) else { return writer.records };
-    let named = name.map_or_else(|| Some(turn.id.clone()), |name| session.turns.turn_of(name).map(|(id, _)| id));
+    let named = if name.is_none() { Some(turn.id.clone()) } else { named };
     if named.as_ref() == Some(&turn.id) {
         writer.stop(turn, None, false);
         writer.go_on();
@@ -42,7 +50,8 @@ fn waiting<'s>(session: &'s Session, name: &TurnId) -> Option<&'s Arrival> {
 
 /// The submitter of the turn that `name` names went away: it is stopped, unless others were merged into it.
 pub fn leave(session: &Session, name: &TurnId, context: &Context) -> Vec<Record> {
-    if session.is_merged(name) { Vec::new() } else { cancel(session, Some(name), context) }
+    // One that pauses waits for its answer, whoever is there.
+    if session.is_merged(name) || session.is_interrupted() { Vec::new() } else { cancel(session, Some(name), context) }
 }
 
 /// Ends what was unfinished in a log that was imported: it goes on nowhere.
@@ -57,6 +66,9 @@ pub fn end_imported(session: &Session, context: &Context) -> Vec<Record> {
     writer.give_up_steering(CancelReason::Imported);
     if let Some(turn) = turn(session) {
         writer.stop(turn, Some(CancelReason::Imported), false);
+    }
+    for suspended in session.suspended() {
+        writer.stop_suspended(&suspended.turn, Some(CancelReason::Imported));
     }
     if let Some(job) = &session.job {
         writer.push(Body::JobDropped(JobDropped { job_id: job.id.clone(), reason: DropReason::Imported }));

@@ -6,7 +6,7 @@ mod request;
 use serde::{Deserialize, Serialize};
 
 use super::call::{RECOVERIES_MAX, doubled, turn};
-use super::context::Caller;
+use super::context::{self, Caller};
 use super::effect::Effect;
 use super::record::{
     About, Body, CallEnded, DecisionAnswered, DecisionAsked, DecisionFailed, HiddenCall, Reads, Record, Summary, TurnRecovered,
@@ -16,7 +16,7 @@ use super::turn::{Call, Turn};
 use super::write::Writer;
 use super::{Context, Finished};
 use crate::ids::{AgentId, CallId, DecisionId, Millis, NodeId};
-use crate::protocol::{CallError, Code, Finish, KeptReason, Usage};
+use crate::protocol::{CallError, Code, Finish, KeptReason, TriggerKind, Usage};
 
 pub use request::decision_request;
 pub(super) use request::{Asked, label};
@@ -36,6 +36,16 @@ pub struct Asking {
     pub llms: Vec<String>,
     /// How long, and how often.
     pub patience: Patience,
+    /// What it is asked; what it isn't, is decided without it.
+    pub triggers: Vec<TriggerKind>,
+}
+
+impl Asking {
+    /// Whether it is asked about this. What came of a call of its own it always is.
+    fn wants(&self, about: &About) -> bool {
+        let is_own = matches!(about, About::Call(ended) if ended.hidden.as_ref().is_some_and(|hidden| hidden.summary.is_none()));
+        is_own || self.triggers.contains(&about.kind())
+    }
 }
 
 /// How long and how often a worker is asked.
@@ -113,11 +123,16 @@ impl Session {
         let DecisionAnswered { turn_id, decision_id, actions: _ } = answered;
         let open = self.running(&turn_id)?.decision.take_if(|open| open.id == decision_id);
         open.ok_or_else(|| format!("decision {decision_id} isn't open"))?;
+        self.remember_answer(decision_id);
+        Ok(())
+    }
+
+    /// The same answer again is known from now on.
+    pub(super) fn remember_answer(&mut self, id: DecisionId) {
         if self.answered.len() == ANSWERED_MAX {
             self.answered.pop_front();
         }
-        self.answered.push_back(decision_id);
-        Ok(())
+        self.answered.push_back(id);
     }
 
     /// `decision.failed`.
@@ -142,13 +157,15 @@ impl Writer<'_> {
     /// Asks the agent's worker, showing it what waits besides, as far as a call would read it. Whether the agent has one.
     pub(super) fn ask(&mut self, caller: &Caller<'_>, about: About, with_waiting: bool) -> bool {
         let Caller { turn_id, agent_id, client } = *caller;
-        let Some(patience) = self.asking(agent_id).map(|asking| asking.patience) else { return false };
+        let Some(patience) = self.asking(agent_id).filter(|asking| asking.wants(&about)).map(|asking| asking.patience) else {
+            return false;
+        };
         let arrivals = if with_waiting { self.that_fit(self.agent(agent_id), client) } else { 0 };
         let id = DecisionId::from(self.fresh());
         let may_propose = match &about {
             About::Limit => true,
             About::Call(ended) => ended.hidden.is_some() && ended.error.is_some(),
-            About::Messages { .. } | About::Results { .. } => false,
+            About::Messages { .. } | About::Results { .. } | About::Action(_) | About::Resumed { .. } | About::End => false,
         };
         let ready = may_propose.then(|| CallId::from(self.fresh()));
         let asked = DecisionAsked {
@@ -197,9 +214,14 @@ impl Writer<'_> {
         last.is_some_and(|last| self.ask(&turn.caller(), About::Results { last, reply }, reply))
     }
 
-    /// A call has failed for good: the worker is asked, or the turn fails.
+    /// A call has failed for good: the worker is asked, or the turn fails; one that was to make room for another had made none.
     pub(super) fn call_failed(&mut self, turn: &Turn, call: &Call, error: &CallError) {
-        if !self.ask(&turn.caller(), About::Call(Box::new(failed(call, error.clone()))), true) {
+        if self.ask(&turn.caller(), About::Call(Box::new(failed(call, error.clone()))), true) {
+            return;
+        }
+        if call.hidden {
+            context::summary_failed(self, turn, call, error.kind);
+        } else {
             self.fail(turn, error.kind.code(), error.message.clone());
         }
     }
@@ -255,20 +277,33 @@ pub(super) fn open<'a>(session: &'a Session, id: &DecisionId) -> Option<(&'a Tur
     Some((turn, open))
 }
 
+/// Why an attempt to ask has failed.
+#[derive(Clone, Copy, Debug)]
+pub struct Unanswered<'a> {
+    /// In a word.
+    pub code: Code,
+    /// In words.
+    pub message: &'a str,
+    /// The next attempt begins no sooner than after so long.
+    pub pause: Millis,
+}
+
 /// An attempt to ask has failed: the worker gave no answer, or none that can be carried out. An attempt that isn't the running one
 /// changes nothing.
-pub fn decision_failed(session: &Session, id: &DecisionId, attempt: u32, code: Code, message: &str, context: &Context) -> Vec<Record> {
-    // Who says it may say much.
-    let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
+pub fn decision_failed(session: &Session, id: &DecisionId, attempt: u32, why: Unanswered<'_>, context: &Context) -> Vec<Record> {
     let mut writer = Writer::new(session, context);
     if let Some((turn, open)) = open(session, id).filter(|(_, open)| open.attempt == attempt && open.retry_at.is_none()) {
-        give_up_attempt(&mut writer, turn, open, code, message, context);
+        give_up_attempt(&mut writer, turn, open, why);
     }
     writer.records
 }
 
-fn give_up_attempt(writer: &mut Writer<'_>, turn: &Turn, open: &Decision, code: Code, message: String, given: &Context) {
-    let at = given.stamp.now.saturating_add(doubled(open.attempt, given.stamp.nonce));
+fn give_up_attempt(writer: &mut Writer<'_>, turn: &Turn, open: &Decision, why: Unanswered<'_>) {
+    let Unanswered { code, message, pause } = why;
+    let stamp = writer.context.stamp;
+    let at = stamp.now.saturating_add(doubled(open.attempt, stamp.nonce).max(pause));
+    // Who says it may say much.
+    let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
     let again = at < open.until && open.attempt < writer.patience(turn).attempts + turn.recoveries;
     writer.push(Body::DecisionFailed(DecisionFailed {
         turn_id: turn.id.clone(),
@@ -299,8 +334,8 @@ pub fn wake_decision(session: &Session, id: &DecisionId, attempt: u32, context: 
         match open.retry_at {
             Some(at) if at <= now => writer.ask_again(turn, open, open.until),
             None if open.deadline <= now => {
-                let message = "the worker didn't answer in time".to_owned();
-                give_up_attempt(&mut writer, turn, open, Code::WorkerTimedOut, message, context);
+                let why = Unanswered { code: Code::WorkerTimedOut, message: "the worker didn't answer in time", pause: 0 };
+                give_up_attempt(&mut writer, turn, open, why);
             }
             Some(_) | None => {}
         }

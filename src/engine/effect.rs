@@ -3,8 +3,9 @@
 
 use super::job::Job;
 use super::session::Session;
-use super::turn::Call;
-use crate::ids::{CallId, DecisionId, Millis};
+use super::tools::Execution;
+use super::turn::{Call, Turn};
+use crate::ids::{CallId, DecisionId, Millis, ToolCallId};
 
 /// One thing to do. Equal effects are the same effect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +45,22 @@ pub enum Effect {
         /// Which attempt is over then, or was before.
         attempt: u32,
     },
+    /// Have a tool call carried out: this attempt.
+    Execute {
+        /// Which call.
+        id: ToolCallId,
+        /// From 1.
+        attempt: u32,
+    },
+    /// Wait, then [`wake_execution`](super::wake_execution).
+    WakeExecution {
+        /// Until when.
+        at: Millis,
+        /// For which call.
+        id: ToolCallId,
+        /// Which attempt is over then, or was before.
+        attempt: u32,
+    },
     /// Wait, then [`wake`](super::wake()).
     Wake {
         /// Until when.
@@ -71,6 +88,12 @@ pub fn is_running(session: &Session) -> bool {
 
 fn of_turn(session: &Session) -> Vec<Effect> {
     let Some(turn) = session.turn.as_ref().filter(|_| session.newer.is_none()) else { return Vec::new() };
+    let executions = turn.executions.iter().flat_map(Execution::wanted);
+    next_of(turn).into_iter().chain(executions).collect()
+}
+
+/// What decides how the turn goes on.
+fn next_of(turn: &Turn) -> Vec<Effect> {
     if let Some(decision) = &turn.decision {
         return decision.wanted();
     }

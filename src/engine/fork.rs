@@ -1,14 +1,19 @@
 //! Fork: a path, with everything that it rests on, as the log of a new session. Ids are fresh, the old ones stay names.
 
-use std::collections::HashMap;
+mod versions;
 
+use std::collections::{BTreeMap, HashMap};
+
+use self::versions::Branch;
 use super::head::{must_be_there, reader_node};
 use super::reading::{Ix, Name};
-use super::record::{Body, MessageNew, Record, SessionForked};
+use super::record::{AgentUpdated, Body, MessageNew, Record, SessionForked, StateUpdated};
 use super::session::Session;
 use super::{Context, refuse_newer};
 use crate::ids::{NodeId, SessionId};
-use crate::protocol::{Code, ForkedFrom, Message, NodeKind, Refusal};
+use crate::protocol::{AgentOverrides, Code, ForkedFrom, Message, NodeKind, Refusal};
+
+pub use self::versions::fork_versions;
 
 /// The nodes that a fork at `at` (none: the head) carries, parents first.
 pub fn fork_nodes(session: &Session, at: Option<&NodeId>) -> Result<Vec<Ix>, Refusal> {
@@ -31,23 +36,36 @@ fn end(session: &Session, at: Option<&NodeId>) -> Result<Option<Ix>, Refusal> {
     at.map_or(Ok(session.head), |id| reader_node(session, id).map(Some))
 }
 
-/// The records of a fork that carries `nodes`, whose contents are in memory; and what people see last at its head.
+/// The records of a fork that carries `nodes`, whose contents are in memory, with `versions` of what they have; and what people see last at
+/// its head.
 pub fn fork(
     session: &Session,
     id: &SessionId,
     at: Option<&NodeId>,
     nodes: &[Ix],
+    versions: &BTreeMap<u64, Body>,
     context: &Context,
 ) -> Result<(Vec<Record>, Option<NodeId>), Refusal> {
     let head = end(session, at)?;
     let agent_id = session.agent_id.clone().ok_or_else(|| Refusal::new(Code::SessionNotFound, format!("there is no session {id}")))?;
     let tree = &session.tree;
     let from = ForkedFrom { session_id: id.clone(), node_id: tree.seen_at(head) };
-    let mut records = vec![Record { at: context.stamp.now, body: Body::SessionForked(SessionForked { agent_id, from }) }];
+    let mut records = vec![Record { at: context.stamp.now, body: Body::SessionForked(SessionForked { agent_id: agent_id.clone(), from }) }];
     let carrier = Carrier::new(session, nodes, context);
+    let stateless = Body::StateUpdated(Box::new(StateUpdated { state: None, digest: None, patch: None }));
+    let as_configured = AgentUpdated { agent_id: agent_id.clone(), agent: AgentOverrides::default(), others: BTreeMap::new() };
+    let as_configured = Body::AgentUpdated(Box::new(as_configured));
+    let mut branches = [Branch::new(&session.states, versions, stateless), Branch::new(&session.overrides, versions, as_configured)];
+    for branch in &mut branches {
+        records.extend(branch.at_root().map(|body| Record { at: context.stamp.now, body }));
+    }
     for &ix in nodes {
-        let new = carrier.carry(ix)?;
-        records.push(Record { at: tree.node(ix).at, body: Body::MessageNew(Box::new(new)) });
+        let (new, at) = (carrier.carry(ix)?, tree.node(ix).at);
+        records.push(Record { at, body: Body::MessageNew(Box::new(new)) });
+        let from = tree.reads_as(ix).unwrap_or_else(|| tree.parent(ix));
+        for branch in &mut branches {
+            records.extend(branch.at_node(ix, from).map(|body| Record { at, body }));
+        }
     }
     Ok((records, tree.reader_up(head).next().map(|seen| carrier.fresh[&seen].clone())))
 }
@@ -98,6 +116,7 @@ impl<'a> Carrier<'a> {
             base: self.base(ix).map(|base| self.fresh[&base].clone()),
             partial: node.partial,
             is_event: node.is_event,
+            by_worker: node.by_worker,
             sealed: content.is_some_and(|message| !message.tool_calls.is_empty()),
             edit_of: edit_of.map(|ix| self.fresh[&ix].clone()),
             known_as: names.into_iter().flat_map(|name| self.ids(name)).collect(),

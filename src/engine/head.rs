@@ -6,7 +6,7 @@ use super::session::Session;
 use super::tree::Tree;
 use super::write::Writer;
 use super::{Context, call, refuse_newer};
-use crate::ids::{NodeId, SessionId};
+use crate::ids::{NodeId, SessionId, TurnId};
 use crate::protocol::native::TITLE_BYTES_MAX;
 use crate::protocol::{CancelReason, Code, HeadAnswer, HeadMove, HeadTo, NodeKind, Refusal, SessionUpdate};
 
@@ -25,11 +25,22 @@ pub fn move_head(session: &Session, id: &SessionId, asked: &HeadMove, context: &
     }
     let mut writer = Writer::new(session, context);
     let mut cancelled = Vec::new();
+    // Where a turn pauses its last node is meant, whatever stands there for people only.
+    let stays = session.is_interrupted() && session.tree.vertex(to) == session.tree.vertex(session.head);
+    let again = session.suspended_at(to).filter(|_| !stays);
+    let to = if stays { session.head } else { again.map_or(to, |suspended| suspended.at) };
     let moves = to != session.head;
-    if moves && let Some(turn) = call::turn(session) {
+    let mut suspended = None;
+    if moves
+        && session.is_interrupted()
+        && let Some(turn) = call::turn(session)
+    {
+        suspended = Some(turn.id.clone());
+        cancelled.extend(waiting(session));
+        writer.suspend(turn);
+    } else if moves && let Some(turn) = call::turn(session) {
         cancelled.push(turn.id.clone());
-        cancelled.extend(session.arrivals.iter().filter(|arrival| !arrival.is_event()).map(|arrival| arrival.id.clone()));
-        cancelled.extend(session.queue.iter().map(|queued| queued.id.clone()));
+        cancelled.extend(waiting(session));
         writer.leave(turn, Some(CancelReason::BranchLeft));
     }
     let is_new = |label: &String| !session.labels.iter().any(|(name, node)| name == label && Some(*node) == to);
@@ -37,7 +48,21 @@ pub fn move_head(session: &Session, id: &SessionId, asked: &HeadMove, context: &
         writer.go_to(to);
         writer.head_moved(HeadMoved { label: asked.label.clone(), ..HeadMoved::default() });
     }
-    Ok((writer.records, HeadAnswer { session_id: id.clone(), head_id: session.tree.seen_at(to), cancelled }))
+    let interrupts = match again.filter(|_| moves) {
+        Some(suspended) => {
+            writer.show_again(suspended);
+            suspended.turn.interrupts.clone()
+        }
+        None => Vec::new(),
+    };
+    let head_id = session.tree.seen_at(to);
+    Ok((writer.records, HeadAnswer { session_id: id.clone(), head_id, cancelled, suspended, interrupts }))
+}
+
+/// What waits for the turn that is there.
+fn waiting(session: &Session) -> impl Iterator<Item = TurnId> {
+    let steering = session.arrivals.iter().filter(|arrival| !arrival.is_event()).map(|arrival| arrival.id.clone());
+    steering.chain(session.queue.iter().map(|queued| queued.id.clone()))
 }
 
 /// Only an input makes a session.

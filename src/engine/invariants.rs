@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::reading::Ix;
 use super::session::Session;
+use super::tools::Execution;
 use crate::protocol::NodeKind;
 
 /// A broken invariant, in words.
@@ -34,7 +35,7 @@ pub fn check_step(session: &Session) -> Result<(), Broken> {
 /// What the last append can have broken; O(1). Between the records of one append it needn't hold.
 pub fn check_rest(session: &Session) -> Result<(), Broken> {
     let waits = session.is_waiting();
-    if let Some(why) = session.misplaced_arrival() {
+    if let Some(why) = session.misplaced_arrival().or_else(|| session.misplaced_interrupt()) {
         return broken(why);
     }
     match &session.turn {
@@ -45,7 +46,16 @@ pub fn check_rest(session: &Session) -> Result<(), Broken> {
         Some(turn) if turn.call.is_some() && turn.decision.is_some() => {
             broken(format!("turn {} asks its worker while a call runs", turn.id))
         }
-        Some(turn) if turn.call.is_none() && turn.held.is_none() && turn.decision.is_none() && !waits => {
+        Some(turn) if turn.executions.iter().any(|execution| session.tree.call(execution.id()).is_none_or(|called| !called.taken)) => {
+            broken(format!("turn {} carries out a call that isn't open", turn.id))
+        }
+        Some(turn) if turn.executions.len() + session.tree.awaited_calls().len() != session.tree.open_calls().len() => {
+            broken(format!("an open call of turn {} is nobody's", turn.id))
+        }
+        Some(turn) if !turn.executions.is_empty() && !turn.executions.iter().any(Execution::has_begun) => {
+            broken(format!("turn {} carries out calls, and none of them has begun", turn.id))
+        }
+        Some(turn) if turn.call.is_none() && turn.held.is_none() && turn.decision.is_none() && turn.executions.is_empty() && !waits => {
             broken(format!("turn {} neither runs nor waits", turn.id))
         }
         Some(turn) if turn.call.is_some() && !session.tree.open_calls().is_empty() => {

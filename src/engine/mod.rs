@@ -5,6 +5,7 @@
 mod answer;
 mod arrivals;
 mod asked;
+mod branched;
 mod call;
 mod cancel;
 mod chain;
@@ -15,8 +16,10 @@ mod directory;
 mod effect;
 mod fork;
 mod head;
+mod interrupt;
 mod invariants;
 mod job;
+mod json;
 mod meaning;
 mod names;
 mod news;
@@ -27,12 +30,15 @@ mod prompt;
 mod queue;
 mod reading;
 pub mod record;
+mod relayed;
 mod rows;
 mod session;
 mod sheets;
 pub mod snapshot;
+mod state;
 mod submit;
 mod text;
+mod tools;
 mod tree;
 mod turn;
 mod turns;
@@ -42,12 +48,14 @@ mod write;
 
 pub use answer::answer;
 pub use arrivals::{Arrival, Arrivals};
+pub use branched::{Branched, InLog, Which, Written};
 pub use call::{Finished, call_finished, recover, wake};
 pub use cancel::{cancel, end_imported, leave};
-pub use decision::{Asking, Decision, Patience, decision_failed, decision_request, wake_decision};
+pub use decision::{Asking, Decision, Patience, Unanswered, decision_failed, decision_request, wake_decision};
 pub use effect::{Effect, is_running, wanted};
-pub use fork::{fork, fork_nodes};
+pub use fork::{fork, fork_nodes, fork_versions};
 pub use head::{move_head, update};
+pub use interrupt::{Interrupts, SUSPENDED_MAX, Suspended};
 pub use invariants::{Broken, check, check_rest, check_step};
 pub use job::Job;
 pub use node::Node;
@@ -56,8 +64,14 @@ pub use prompt::{messages as prompt, needed, pair, path};
 pub use queue::{Queue, Queued};
 pub use reading::{Ix, Vertex};
 pub use record::{MessageNew, Record};
+pub use relayed::{Maker, branch};
 pub use session::{Corrupt, Session};
+pub use state::{Overrides, is_same};
 pub use submit::{Submit, submit};
+pub use tools::{
+    BadTool, Carrier, Execution, Outcome, OwnTool, Tools, executed, execution_answer, execution_request, server_request, tools_of,
+    wake_execution,
+};
 pub use tree::{Misfit, Tree};
 pub use turn::{Call, End, Known, Turn, Wish};
 pub use turns::Turns;
@@ -96,4 +110,8 @@ pub struct Policy {
     pub queue_messages_max: usize,
     /// Bytes that wait for a model call.
     pub arrivals_bytes_max: usize,
+    /// Tool calls of a session that are carried out at a time.
+    pub executions_max: usize,
+    /// Bytes of an agent's state, and of what is overridden of agents.
+    pub state_bytes_max: usize,
 }

@@ -37,6 +37,8 @@ pub struct Node {
     pub reads_empty: bool,
     /// Whether it is something that happened, not what a person said.
     pub is_event: bool,
+    /// Whether the agent's worker wrote it, without a model call.
+    pub by_worker: bool,
     /// How much a model reads of it.
     pub size: Size,
     /// How much a model reads from the root up to it: as a provider reported for the last reply on the way, and the sizes since.
@@ -76,6 +78,7 @@ const READS_EMPTY: u32 = 8;
 const MORE: u32 = 16;
 const EVENT: u32 = 32;
 const REPORTED: u32 = 64;
+const BY_WORKER: u32 = 128;
 
 const ROLES: [Role; 7] = [Role::User, Role::Assistant, Role::Tool, Role::System, Role::Developer, Role::Reasoning, Role::Activity];
 const KINDS: [NodeKind; 3] = [NodeKind::Message, NodeKind::Epoch, NodeKind::Custom];
@@ -107,6 +110,7 @@ impl Nodes {
             (more, MORE),
             (node.is_event, EVENT),
             (node.reported, REPORTED),
+            (node.by_worker, BY_WORKER),
         ];
         let flags: u32 = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
         // Times have 48 bits: enough until the year 10889.
@@ -149,6 +153,7 @@ impl Nodes {
             landing: has(LANDING),
             reads_empty: has(READS_EMPTY),
             is_event: has(EVENT),
+            by_worker: has(BY_WORKER),
             size: Size::from_characters(row.size.into()),
             load: Size::from_characters(row.load.into()),
             reported: has(REPORTED),
@@ -213,6 +218,7 @@ mod tests {
                 landing: odd(4),
                 reads_empty: odd(7),
                 is_event: odd(6),
+                by_worker: odd(8),
                 size: Size::from_characters(u64::from(ix) * 10_000_000),
                 load: Size::from_characters(u64::from(ix) * 7),
                 reported: odd(5),

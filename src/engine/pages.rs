@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::arrivals::Arrival;
+use super::interrupt::Suspended;
 use super::job::Job;
 use super::queue::Queued;
 use super::reading::Ix;
@@ -12,7 +13,7 @@ use super::turn::Held;
 use crate::ids::{NodeId, SessionId, ToolCallId};
 use crate::protocol::{
     Arriving, BackgroundJob, Checkpoint, Code, HeldCall, Message, NodeKind, OpenCall, QueuedTurn, Refusal, Running, SessionPage,
-    SessionStatus, Source, TreeNode, TreePage, TreeQuery, TreeView,
+    SessionStatus, Source, SuspendedTurn, TreeNode, TreePage, TreeQuery, TreeView,
 };
 
 /// The nodes that a reader sees at the head, first one first.
@@ -68,7 +69,9 @@ pub fn page(session: &Session, id: &SessionId) -> Option<SessionPage> {
         running_turn: running.map(|turn| Running { turn_id: turn.id.clone(), started_at: turn.started_at }),
         arrivals: session.arrivals.iter().map(|arrival| arriving(arrival)).collect(),
         queue: (1..).zip(session.queue.iter()).map(|(position, queued)| waiting(position, queued)).collect(),
-        interrupts: Vec::new(),
+        interrupts: session.open_interrupts().to_vec(),
+        suspended: session.suspended().iter().map(|suspended| paused(session, suspended)).collect(),
+        state: session.state().ok().flatten().cloned(),
         messages: snapshot_messages(session),
     })
 }
@@ -102,6 +105,11 @@ fn labels(session: &Session, view: TreeView) -> impl Iterator<Item = (&str, Ix)>
 fn waiting(position: usize, queued: &Queued) -> QueuedTurn {
     let Queued { id, agent_id, at, messages, .. } = queued;
     QueuedTurn { turn_id: id.clone(), position, agent_id: agent_id.clone(), queued_at: *at, messages: messages.iter().map(read).collect() }
+}
+
+fn paused(session: &Session, suspended: &Suspended) -> SuspendedTurn {
+    let Suspended { turn, at, .. } = suspended;
+    SuspendedTurn { turn_id: turn.id.clone(), node_id: session.tree.seen_at(*at), interrupts: turn.interrupts.clone() }
 }
 
 fn arriving(arrival: &Arrival) -> Arriving {
@@ -173,7 +181,7 @@ fn listed(session: &Session, ix: Ix, view: TreeView, labels: &[(&str, Ix)]) -> O
         parent_id: parent.map(|parent| tree.id(parent)),
         kind: node.kind,
         message: shown(session, ix, &id)?,
-        source: node.is_event.then_some(Source::Event),
+        source: Source::of(node.is_event, node.by_worker),
         created_at: node.at,
         partial: node.partial,
         copied_from: (node.original != ix).then(|| tree.id(node.original)),

@@ -5,13 +5,19 @@
 mod arrivals;
 mod data;
 mod decision;
+mod interrupt;
 mod job;
+mod state;
 mod told;
+mod tools;
 
 pub use arrivals::{ArrivalConsumed, ArrivalQueued};
 pub use data::*;
 pub use decision::*;
+pub use interrupt::*;
 pub use job::*;
+pub use state::{AgentUpdated, StateUpdated};
+pub use tools::*;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -91,6 +97,26 @@ pub enum Body {
     DecisionAnswered(DecisionAnswered),
     /// `decision.failed`.
     DecisionFailed(DecisionFailed),
+    /// `tool.calls.taken`.
+    ToolCallsTaken(Box<ToolCallsTaken>),
+    /// `tool.call.started`.
+    ToolCallStarted(ToolCallStarted),
+    /// `tool.call.completed`.
+    ToolCallCompleted(ToolCallCompleted),
+    /// `tool.call.failed`.
+    ToolCallFailed(ToolCallFailed),
+    /// `state.updated`.
+    StateUpdated(Box<StateUpdated>),
+    /// `agent.updated`.
+    AgentUpdated(Box<AgentUpdated>),
+    /// `session.interrupted`.
+    SessionInterrupted(Box<SessionInterrupted>),
+    /// `session.interrupt_resumed`.
+    InterruptResumed(Box<InterruptResumed>),
+    /// `turn.suspended`.
+    TurnSuspended(TurnSuspended),
+    /// A worker tells the application something.
+    Custom(Custom),
     /// Of a later version: kept as it is.
     Unknown(Unknown),
 }
@@ -154,6 +180,16 @@ impl Record {
             Body::DecisionAsked(data) => envelope("decision.asked", at, data),
             Body::DecisionAnswered(data) => envelope("decision.answered", at, data),
             Body::DecisionFailed(data) => envelope("decision.failed", at, data),
+            Body::ToolCallsTaken(data) => envelope("tool.calls.taken", at, data),
+            Body::ToolCallStarted(data) => envelope("tool.call.started", at, data),
+            Body::ToolCallCompleted(data) => envelope("tool.call.completed", at, data),
+            Body::ToolCallFailed(data) => envelope("tool.call.failed", at, data),
+            Body::StateUpdated(data) => envelope("state.updated", at, data),
+            Body::AgentUpdated(data) => envelope("agent.updated", at, data),
+            Body::SessionInterrupted(data) => envelope("session.interrupted", at, data),
+            Body::InterruptResumed(data) => envelope("session.interrupt_resumed", at, data),
+            Body::TurnSuspended(data) => envelope("turn.suspended", at, data),
+            Body::Custom(data) => envelope("custom", at, data),
             Body::Unknown(data) => data.stored.clone(),
         }
     }
@@ -216,6 +252,16 @@ fn read(kind: &str, data: &str) -> Option<Result<Body, serde_json::Error>> {
         "decision.asked" => serde_json::from_str(data).map(Body::DecisionAsked),
         "decision.answered" => serde_json::from_str(data).map(Body::DecisionAnswered),
         "decision.failed" => serde_json::from_str(data).map(Body::DecisionFailed),
+        "tool.calls.taken" => serde_json::from_str(data).map(Body::ToolCallsTaken),
+        "tool.call.started" => serde_json::from_str(data).map(Body::ToolCallStarted),
+        "tool.call.completed" => serde_json::from_str(data).map(Body::ToolCallCompleted),
+        "tool.call.failed" => serde_json::from_str(data).map(Body::ToolCallFailed),
+        "state.updated" => serde_json::from_str(data).map(Body::StateUpdated),
+        "agent.updated" => serde_json::from_str(data).map(Body::AgentUpdated),
+        "session.interrupted" => serde_json::from_str(data).map(Body::SessionInterrupted),
+        "session.interrupt_resumed" => serde_json::from_str(data).map(Body::InterruptResumed),
+        "turn.suspended" => serde_json::from_str(data).map(Body::TurnSuspended),
+        "custom" => serde_json::from_str(data).map(Body::Custom),
         _ => return None,
     })
 }

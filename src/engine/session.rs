@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::arrivals::Arrivals;
+use super::branched::Branched;
 use super::contents::Contents;
+use super::interrupt::Interrupts;
 use super::job::Job;
 use super::queue::Queue;
 use super::reading::Ix;
@@ -12,11 +14,12 @@ use super::record::{
     Body, CallCompleted, CallFailed, CallStarted, CallVoided, ContextKept, ContextLimited, ContextReplaced, HeadMoved, MessageNew, Reads,
     Record, TurnJoined, TurnQueued, TurnStarted,
 };
+use super::state::Overrides;
 use super::tree::{Misfit, Tree};
 use super::turn::{Call, End, Held, Known, Turn, Wish};
 use super::turns::Turns;
 use crate::ids::{AgentId, CallId, DecisionId, Millis, TurnId};
-use crate::protocol::{ForkedFrom, KeptReason, LimitReason, Message, NodeKind, Usage};
+use crate::protocol::{ForkedFrom, Json, KeptReason, LimitReason, Message, NodeKind, Usage};
 
 /// One conversation, as its log makes it.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +60,12 @@ pub struct Session {
     pub newer: Option<String>,
     /// The last decisions that were answered, the oldest first: the same answer again is known.
     pub answered: VecDeque<DecisionId>,
+    /// The agent's state, by branch.
+    pub states: Branched<Json>,
+    /// What is overridden of agents, by branch.
+    pub overrides: Branched<Overrides>,
+    /// What is kept of interrupts, besides those of the turn that is there.
+    pub interrupts: Interrupts,
     /// What nodes say; not of all.
     pub(super) contents: Contents,
 }
@@ -122,6 +131,16 @@ impl Session {
             Body::DecisionAsked(data) => self.ask(*data)?,
             Body::DecisionAnswered(data) => self.take_answer(data)?,
             Body::DecisionFailed(data) => self.fail_decision(&data)?,
+            Body::ToolCallsTaken(data) => self.take_calls(*data)?,
+            Body::ToolCallStarted(data) => self.start_execution(&data)?,
+            Body::ToolCallCompleted(data) => self.complete_execution(&data)?,
+            Body::ToolCallFailed(data) => self.fail_execution(&data)?,
+            Body::StateUpdated(data) => self.update_state(seq, *data),
+            Body::AgentUpdated(data) => self.update_agent(seq, *data),
+            Body::SessionInterrupted(data) => self.interrupted(*data)?,
+            Body::InterruptResumed(data) => self.interrupt_resumed(*data)?,
+            Body::TurnSuspended(data) => self.suspend(seq, &data)?,
+            Body::Custom(data) => drop(self.running(&data.turn_id)?),
             Body::Unknown(data) => {
                 if data.must_understand {
                     self.newer.get_or_insert(data.kind);
@@ -133,6 +152,7 @@ impl Session {
 
     fn add(&mut self, seq: u64, at: Millis, new: MessageNew) -> Result<(), Misfit> {
         let ix = self.tree.add(seq, at, &new)?;
+        self.inherit(ix);
         if !new.aside {
             self.head = Some(ix);
         }
@@ -188,10 +208,14 @@ impl Session {
             held: None,
             decision: None,
             decisions: 0,
+            executions: Vec::new(),
+            usage: Vec::new(),
             failed: None,
             refused: None,
             stuck: false,
             job_in_vain: false,
+            interrupts: Vec::new(),
+            resumed: Vec::new(),
         });
         Ok(())
     }
@@ -209,6 +233,10 @@ impl Session {
         if !runs && self.give_up_arrival(turn_id) {
             return Ok(());
         }
+        if self.end_suspended(turn_id) {
+            self.turns.end(turn_id, End::Cancelled);
+            return Ok(());
+        }
         let Some(queued) = self.queue.remove(turn_id) else { return self.end(at, seq, turn_id, End::Cancelled) };
         for id in queued.messages.iter().filter_map(|message| message.id.as_ref()) {
             if self.queue.bringing(id).is_none() && self.arrivals.bringing(id).is_none() {
@@ -224,7 +252,7 @@ impl Session {
         self.turn = None;
         self.rested = Some(at);
         self.ended = seq;
-        self.tree.seal_calls();
+        self.tree.leave_open(Vec::new());
         self.turns.end(turn_id, end);
         Ok(())
     }
@@ -234,15 +262,17 @@ impl Session {
     }
 
     fn start_call(&mut self, started: CallStarted) -> Result<(), String> {
-        let CallStarted { turn_id, call_id, attempt, reply_id, hidden, llm, model, reads, arrivals } = started;
+        let CallStarted { turn_id, call_id, attempt, reply_id, hidden, llm, model, reads, arrivals, goes_on } = started;
         let turn = self.running(&turn_id)?;
         let begun = turn.call.take().filter(|call| call.id == call_id).map(|call| call.reply_id);
         let held = turn.held.take_if(|held| held.id == call_id).and_then(|held| held.begun).map(|(_, reply)| reply);
         let before = begun.or(held);
-        if before.is_none() && !hidden {
+        // What an agent goes on with was counted when it began. When that was lost, it begins anew.
+        if before.is_some() == goes_on && !hidden {
             turn.calls += 1;
         }
-        turn.call = Some(Call { id: call_id, attempt, reply_id: reply_id.clone(), hidden, retry_at: None, llm, model, reads, arrivals });
+        let (reply, retry_at) = (reply_id.clone(), None);
+        turn.call = Some(Call { id: call_id, attempt, reply_id: reply, hidden, retry_at, llm, model, reads, arrivals, goes_on });
         self.turns.reply(&turn_id);
         self.offer(arrivals);
         match before {
@@ -258,6 +288,9 @@ impl Session {
     /// A call has ended; its reply, when it has one, is the newest node.
     fn complete_call(&mut self, completed: &CallCompleted) -> Result<(), String> {
         let call = self.end_call(&completed.call_id)?;
+        if let (Some(turn), Some(usage)) = (&mut self.turn, &completed.usage) {
+            Usage::add_to(&mut turn.usage, usage);
+        }
         let reported = completed.usage.as_ref().and_then(Usage::read);
         if let (Some(tokens), Some(reply), Reads::Path) = (reported, self.tree.find(&call.reply_id), &call.reads) {
             self.tree.report(reply, tokens);
@@ -266,7 +299,13 @@ impl Session {
     }
 
     fn end_call(&mut self, id: &CallId) -> Result<Call, String> {
-        let call = self.turn.as_mut().and_then(|turn| turn.call.take_if(|call| call.id == *id));
+        let call = self.turn.as_mut().and_then(|turn| {
+            let call = turn.call.take_if(|call| call.id == *id)?;
+            if !call.hidden {
+                turn.resumed.clear();
+            }
+            Some(call)
+        });
         call.ok_or_else(|| format!("call {id} doesn't run"))
     }
 
@@ -318,8 +357,14 @@ impl Session {
         call.filter(|call| call.id == *id).ok_or_else(|| format!("call {id} doesn't run"))
     }
 
-    /// Whether the turn can't go on before a client sends results.
+    /// Whether the turn can't go on before a client, or somebody outside, sends results, or somebody answers what pauses it.
     pub fn is_waiting(&self) -> bool {
+        let idle = self.turn.as_ref().filter(|turn| turn.call.is_none() && turn.decision.is_none() && turn.executions.is_empty());
+        idle.is_some_and(|turn| !turn.interrupts.is_empty() || !self.tree.open_calls().is_empty())
+    }
+
+    /// Whether results of the turn's calls may come, also while others are carried out.
+    pub fn takes_results(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.call.is_none() && turn.decision.is_none()) && !self.tree.open_calls().is_empty()
     }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
+use super::interrupt::Interrupts;
 use super::job::Job;
 use super::names::Apart;
 use super::queue::Queue;
@@ -22,7 +23,7 @@ use crate::protocol::ForkedFrom;
 
 /// The version of the fold, and of how it is stored. To be raised whenever the same log gives another session than before, or lies
 /// otherwise in sheets: older snapshots are of no use then.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// What a head sheet begins with: a mark that also tells the order of bytes.
 const MARK: [u8; 8] = *b"hw.fold\n";
@@ -78,8 +79,12 @@ struct Small {
     rested: Option<Millis>,
     newer: Option<String>,
     answered: VecDeque<DecisionId>,
+    #[serde(default)]
+    interrupts: Interrupts,
     apart: Apart,
     open_calls: Vec<ToolCallId>,
+    /// Which versions of the state, and of overrides, the empty path has.
+    roots: [u32; 2],
 }
 
 /// The sheets that have changed since the last time, or all of them. The head sheet is the last.
@@ -172,6 +177,8 @@ fn firsts() -> impl Iterator<Item = u32> {
 fn tables(session: &mut Session) -> Vec<&mut dyn Table> {
     let mut tables = session.tree.tables();
     tables.extend(session.turns.tables());
+    tables.extend(session.states.tables());
+    tables.extend(session.overrides.tables());
     tables
 }
 
@@ -196,6 +203,9 @@ fn small(session: &Session) -> Small {
         turns: _,
         newer,
         answered,
+        states,
+        overrides,
+        interrupts,
         contents: _,
     } = session;
     Small {
@@ -215,8 +225,10 @@ fn small(session: &Session) -> Small {
         rested: *rested,
         newer: newer.clone(),
         answered: answered.clone(),
+        interrupts: interrupts.clone(),
         apart: tree.apart().clone(),
         open_calls: tree.open_calls().to_vec(),
+        roots: [states.root(), overrides.root()],
     }
 }
 
@@ -239,19 +251,30 @@ fn put(session: &mut Session, saved: Small) -> bool {
         rested,
         newer,
         answered,
+        interrupts,
         apart,
         open_calls,
+        roots,
     } = saved;
     if !session.tree.restore(apart, open_calls) || !session.turns.restore() {
         return false;
+    }
+    for execution in turn.iter().flat_map(|turn| &turn.executions) {
+        session.tree.take_call(execution.id());
     }
     let tree = std::mem::take(&mut session.tree);
     let nodes = tree.len();
     let vertices = tree.readings().len().unwrap_or_default();
     let there = |ix: &Ix| (*ix as usize) < nodes;
-    let fits =
-        head.as_ref().is_none_or(there) && labels.iter().all(|(_, ix)| there(ix)) && turn.as_ref().is_none_or(|turn| turn.began < vertices);
+    let suspended = interrupts.suspended.iter();
+    let paused = suspended.clone().all(|one| one.at.as_ref().is_none_or(there) && one.turn.began < vertices);
+    let fits = paused
+        && head.as_ref().is_none_or(there)
+        && labels.iter().all(|(_, ix)| there(ix))
+        && turn.as_ref().is_none_or(|turn| turn.began < vertices);
     let turns = std::mem::take(&mut session.turns);
+    let (mut states, mut overrides) = (std::mem::take(&mut session.states), std::mem::take(&mut session.overrides));
+    let fits = fits && states.restore(roots[0], nodes) && overrides.restore(roots[1], nodes);
     let kept = Session::default();
     *session = Session {
         seq,
@@ -272,6 +295,9 @@ fn put(session: &mut Session, saved: Small) -> bool {
         ended,
         newer,
         answered,
+        states,
+        overrides,
+        interrupts,
         ..kept
     };
     fits

@@ -1,8 +1,11 @@
 //! Submits: what an input comes to. A turn starts, waits for another, goes on, is refused, or isn't due.
 
+mod action;
 mod append;
 mod follow;
+mod interrupted;
 mod results;
+mod resume;
 mod steer;
 mod view;
 
@@ -11,12 +14,16 @@ use super::queue::Queued;
 use super::reading::Ix;
 use super::record::{Body, Record, SessionCreated, TurnStarted};
 use super::session::Session;
+use super::state::offered;
+use super::tools::tools_of;
 use super::tree::Tree;
 use super::turn::Turn;
 use super::view::View;
 use super::write::Writer;
 use crate::ids::{AgentId, NodeId, SessionId, TurnId};
-use crate::protocol::{Accepted, Client, Code, Digest, Input, InputBody, Message, NodeKind, OnBusy, Refusal, Role, ViewOptions};
+use crate::protocol::{
+    Accepted, Client, ClientAction, Code, Digest, Input, InputBody, Json, Message, NodeKind, OnBusy, Refusal, Resume, Role, ViewOptions,
+};
 
 /// A submit, made ready to be decided.
 #[derive(Clone, Debug)]
@@ -31,6 +38,11 @@ pub struct Submit {
 }
 
 impl Submit {
+    /// The state that its client holds, as it says.
+    pub fn client_state(&self) -> Option<&Json> {
+        self.client.state.as_ref()
+    }
+
     /// Its input's id, when it has one.
     pub fn turn_id(&self) -> Option<&TurnId> {
         self.turn_id.as_ref()
@@ -45,6 +57,8 @@ enum Ready {
     Append(Vec<Message>),
     Result(Message),
     Event { message: Message, show: bool },
+    Action(ClientAction),
+    Resume { answers: Vec<Resume>, view: Option<(View, ViewOptions)> },
 }
 
 impl From<Input> for Submit {
@@ -75,6 +89,16 @@ impl From<Input> for Submit {
                 let digest = digest_of(&format!("{kind} {name}"), std::slice::from_ref(&message));
                 (Ready::Event { message, show }, digest)
             }
+            InputBody::Action(action) => {
+                let args = action.args.as_ref().map_or("", |args| args.get());
+                let digest = digest_of(&format!("action {} {args}", action.name), &[]);
+                (Ready::Action(action), digest)
+            }
+            InputBody::Resume { interrupts: answers, view } => {
+                let view = view.map(|(messages, options)| (View::new(messages), options));
+                let digest = digest_of_answers(&answers, view.as_ref().map(|(view, _)| view));
+                (Ready::Resume { answers, view }, digest)
+            }
             InputBody::Result { message } => {
                 let digest = digest_of("result", std::slice::from_ref(&message));
                 (Ready::Result(message), digest)
@@ -86,6 +110,18 @@ impl From<Input> for Submit {
             Input { body: InputBody::Append { messages: Vec::new() }, ..input };
         Self { agent_id, turn_id, run, client, on_busy, body, digest }
     }
+}
+
+fn digest_of_answers(answers: &[Resume], view: Option<&View>) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"resume");
+    for answer in answers {
+        hasher.update(answer.interrupt_id.as_str().as_bytes()).update(b"\0").update(&answer.digest().0);
+    }
+    if let Some(view) = view {
+        hasher.update(&view.digest().0);
+    }
+    Digest::of(&hasher)
 }
 
 fn digest_of(kind: &str, messages: &[Message]) -> Digest {
@@ -115,15 +151,19 @@ pub fn submit(session: &Session, id: &SessionId, submit: &Submit, context: &Cont
     }
     let mut writer = Writer::new(session, context);
     let turn_id = submit.turn_id.clone().unwrap_or_else(|| writer.fresh().into());
-    let mut case = Case { session, id, submit, context, turn_id, writer };
+    let client = offered(session, context.agents.get(&submit.agent_id), &submit.client, context.policy.state_bytes_max)?;
+    let mut case = Case { session, id, submit, context, turn_id, client, writer };
     let accepted = match &submit.body {
         Ready::View(view, options) => case.view(view, *options),
         Ready::Message(message) => case.message(message),
         Ready::Append(messages) => case.append(messages),
         Ready::Result(message) => case.result(message),
         Ready::Event { message, show } => case.event(message, *show),
+        Ready::Action(action) => case.action(action),
+        Ready::Resume { answers, view } => case.resume(answers, view.as_ref().map(|(view, options)| (view, *options))),
     }?;
-    Ok((case.writer.records, accepted))
+    let ignored_tools = tools_of(&context.agents, &submit.agent_id).ignored(&submit.client);
+    Ok((case.writer.records, Accepted { ignored_tools, ..accepted }))
 }
 
 /// A session that holds what a later version wrote changes only there.
@@ -148,14 +188,15 @@ fn known_turn(session: &Session, id: &SessionId, submit: &Submit) -> Result<Opti
 /// The answer that names a turn of before.
 fn duplicate(session: &Session, id: &SessionId, turn_id: &TurnId) -> Accepted {
     let queued = session.queue.iter().find(|queued| queued.id == *turn_id);
-    let waits = session.turn.as_ref().is_some_and(|turn| turn.id == *turn_id) && session.is_waiting();
+    let waits = session.waits(turn_id).unwrap_or_default();
     let replied = session.turns.turn_of(turn_id).is_some_and(|(_, known)| known.replied);
     Accepted {
         reply: queued.map_or(replied, Queued::asks),
         duplicate: true,
         queued: queued.is_some(),
         position: session.queue.position(turn_id),
-        waiting: if waits { session.tree.open_calls().to_vec() } else { Vec::new() },
+        waiting: waits.calls,
+        interrupts: waits.interrupts,
         head_id: session.tree.seen_at(session.head),
         resync: true,
         ..Accepted::plain(id.clone(), turn_id.clone())
@@ -200,6 +241,8 @@ struct Case<'a> {
     submit: &'a Submit,
     context: &'a Context,
     turn_id: TurnId,
+    /// What its client offers, as the agent takes it.
+    client: Client,
     writer: Writer<'a>,
 }
 
@@ -216,8 +259,8 @@ impl Case<'_> {
     }
 
     fn started(&self) -> TurnStarted {
-        let Submit { agent_id, client, digest, .. } = self.submit.clone();
-        TurnStarted { turn_id: self.turn_id.clone(), agent_id, digest, client }
+        let Submit { agent_id, digest, .. } = self.submit;
+        TurnStarted { turn_id: self.turn_id.clone(), agent_id: agent_id.clone(), digest: *digest, client: self.client.clone() }
     }
 
     /// Whether nothing waits that becomes a turn when the one that is there ends.
@@ -227,6 +270,9 @@ impl Case<'_> {
 
     /// Nothing may change before the turn has ended.
     fn busy(&self, turn: &Turn) -> Refusal {
+        if !turn.interrupts.is_empty() {
+            return interrupted::interrupted(turn);
+        }
         let (is, how) = if self.session.is_waiting() {
             ("waiting for results", "send them, stop it, or submit with queue")
         } else {

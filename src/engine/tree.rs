@@ -1,11 +1,12 @@
-//! The tree: a light index of every node, their names, their places among the reader views, and the tool calls. Contents are
-//! elsewhere. May not know turns.
+//! The tree: a light index of every node, their names, their places among the reader views, the tool calls. May not know turns.
+
+mod calls;
 
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::asked::{Asked, Called};
+use super::asked::Asked;
 use super::chain::{Chain, NONE};
 use super::names::{Apart, Names, Wanted};
 use super::node::{Node, Nodes};
@@ -90,6 +91,7 @@ impl Tree {
             landing: new.kind != NodeKind::Custom || self.is_finished_reply(vertex),
             reads_empty: new.reads_as == Some(None),
             is_event: new.is_event || original.is_some_and(|original| original.is_event),
+            by_worker: new.by_worker || original.is_some_and(|original| original.by_worker),
             size,
             load: load + size,
             reported,
@@ -184,11 +186,6 @@ impl Tree {
         if let (Role::Tool, Some(id)) = (message.role, &message.tool_call_id) {
             self.asked.answer(id, ix);
         }
-    }
-
-    /// No result of an open call comes any more.
-    pub fn seal_calls(&mut self) {
-        self.asked.seal();
     }
 
     /// The name for `id`, made when it is new. A name without a node is passed over in views.
@@ -374,35 +371,6 @@ impl Tree {
     /// A node's reader view; the empty one for the empty path.
     pub fn vertex(&self, ix: Option<Ix>) -> Vertex {
         ix.map_or(EMPTY, |ix| self.node(ix).vertex)
-    }
-
-    /// A tool call.
-    pub fn call(&self, id: &ToolCallId) -> Option<Called> {
-        self.asked.get(id.as_str())
-    }
-
-    /// A tool call, by an id of another kind that may be its.
-    pub fn call_like(&self, id: &NodeId) -> Option<Called> {
-        self.asked.get(id.as_str())
-    }
-
-    /// The call that the result `ix` answers.
-    pub fn answers(&self, ix: Ix) -> Option<ToolCallId> {
-        self.asked.answered(ix)
-    }
-
-    /// Whether the reader view `vertex` holds a result for each call of the reply that the result `ix` belongs to. A call that
-    /// ended without one counts as answered.
-    pub fn completes(&self, vertex: Vertex, ix: Ix) -> bool {
-        self.asked.beside(ix).all(|called| match called.result {
-            Some(result) => self.is_in(vertex, self.node(result).name),
-            None => !called.open,
-        })
-    }
-
-    /// Calls whose results may still come.
-    pub fn open_calls(&self) -> &[ToolCallId] {
-        self.asked.open()
     }
 
     /// Where a view whose last match is `vertex` lands: the deepest twin on the way to `head`, else the newest. The empty reader

@@ -6,11 +6,12 @@ use super::context::Caller;
 use super::decision::Decision;
 use super::reading::Vertex;
 use super::record::{Reads, StrategyNamed};
+use super::tools::Execution;
 use crate::ids::{AgentId, CallId, Millis, NodeId, TurnId};
-use crate::protocol::{Client, Code, Digest, LimitReason};
+use crate::protocol::{Client, Code, Digest, Interrupt, LimitReason, Resumed, Usage};
 
 /// The turn that runs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// Which.
     pub id: TurnId,
@@ -36,6 +37,12 @@ pub struct Turn {
     pub decision: Option<Box<Decision>>,
     /// How many decisions it was asked.
     pub decisions: u32,
+    /// The tool calls that are carried out, in the order in which they begin.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executions: Vec<Execution>,
+    /// What its calls read and wrote, by provider and model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub usage: Vec<Usage>,
     /// The call that has failed for good. The same append says what becomes of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Call>,
@@ -46,6 +53,12 @@ pub struct Turn {
     /// Whether a background summary failed or was of no use: none is begun any more in this turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub job_in_vain: bool,
+    /// What pauses it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<Interrupt>,
+    /// How that was answered with which it goes on, until a model has answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<Resumed>,
 }
 
 impl Turn {
@@ -104,6 +117,9 @@ pub struct Call {
     pub reads: Reads,
     /// So many arrivals it reads besides.
     pub arrivals: u32,
+    /// Whether an agent goes on in it with what it began in the call before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
 }
 
 /// What is kept of a turn id.

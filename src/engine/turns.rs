@@ -39,6 +39,8 @@ const CANCELLED: u32 = 2;
 const FAILED: u32 = 3;
 /// Beside one of these: it asked a model.
 const REPLIED: u32 = 4;
+/// Beside a name: its turn had begun before, and goes on.
+const AGAIN: u32 = 1 << 31;
 
 impl Row for Packed {
     const WORDS: usize = 7;
@@ -94,6 +96,12 @@ impl Turns {
         self.began.push([u32::try_from(seq).expect("fewer than 2^32 records"), name]);
     }
 
+    /// A turn that others came after goes on; the log is its own from the record `seq` on.
+    pub(super) fn begin_again(&mut self, seq: u64, id: &TurnId) {
+        let name = self.name(id);
+        self.began.push([u32::try_from(seq).expect("fewer than 2^32 records"), name | AGAIN]);
+    }
+
     /// A turn asks a model.
     pub(super) fn reply(&mut self, id: &TurnId) {
         if let Some(name) = self.names.get(id.as_str()) {
@@ -126,7 +134,7 @@ impl Turns {
     pub fn of_record(&self, seq: u64) -> Option<TurnId> {
         let after = self.began.partition_point(|[from, _]| u64::from(from) <= seq);
         let [_, name] = self.began.get(after.checked_sub(1)?)?;
-        Some(self.id(name))
+        Some(self.id(name & !AGAIN))
     }
 
     /// From which record on the log is a turn's that has begun. Newer ones are found sooner.

@@ -4,7 +4,7 @@
 mod arrivals;
 mod follow;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::arrivals::Arrival;
@@ -17,6 +17,7 @@ use super::record::{
     TurnStarted,
 };
 use super::session::Session;
+use super::state::Has;
 use super::tree::size_of;
 use super::turn::{Call, Held, Turn, Wish};
 use super::{Context, News, View};
@@ -40,10 +41,15 @@ pub(super) struct Writer<'a> {
     gone: usize,
     /// How much a model reads at `parent`.
     load: Load,
+    /// Which state, and which overrides, `parent` has; and what nodes have that were written, or at which some were.
+    has: Has,
+    has_of: HashMap<Option<NodeId>, Has>,
     /// What waits for a model call.
     arrivals: VecDeque<Arc<Arrival>>,
     /// Of that, what becomes the next turn, as the one that it joined ends.
     released: Vec<Arc<Arrival>>,
+    /// Whether the call that begins next is one in which an agent goes on with what it began.
+    pub(super) goes_on: bool,
     pub(super) records: Vec<Record>,
 }
 
@@ -59,8 +65,11 @@ impl<'a> Writer<'a> {
             is_busy: session.turn.is_some(),
             gone: 0,
             load: Load::default(),
+            has: Has::of(session, None),
+            has_of: HashMap::new(),
             arrivals: session.arrivals.iter().cloned().collect(),
             released: Vec::new(),
+            goes_on: false,
             records: Vec::new(),
         };
         writer.go_to(session.head);
@@ -98,6 +107,7 @@ impl<'a> Writer<'a> {
     pub(super) fn go_to(&mut self, at: Option<Ix>) {
         let tree = &self.session.tree;
         self.parent = at.map(|at| tree.id(at));
+        self.has = self.has_of.get(&self.parent).copied().unwrap_or_else(|| Has::of(self.session, at));
         self.load = at.map_or(Load::default(), |at| {
             let node = tree.node(at);
             Load { read: node.load, reported: node.reported }
@@ -172,11 +182,37 @@ impl<'a> Writer<'a> {
 
     /// Writes a node of which a model reads so much.
     pub(super) fn copy_of(&mut self, new: MessageNew, size: Size) {
+        if let Some(reads_as) = &new.reads_as {
+            self.has = self.has_at(reads_as.as_ref());
+        }
         self.parent = Some(new.id.clone());
+        self.has_of.insert(self.parent.clone(), self.has);
         self.load.read += size;
         self.gained.insert(new.copied_from.as_ref().unwrap_or(&new.id).clone());
         self.answered.extend(new.message.as_ref().and_then(|message| message.tool_call_id.clone()));
         self.push(Body::MessageNew(Box::new(new)));
+    }
+
+    /// What a place has.
+    fn has_at(&self, at: Option<&NodeId>) -> Has {
+        let of_session = || Has::of(self.session, at.and_then(|id| self.session.tree.find(id)));
+        self.has_of.get(&at.cloned()).copied().unwrap_or_else(of_session)
+    }
+
+    /// What the place has where the next node attaches.
+    pub(super) fn has(&self) -> Has {
+        self.has
+    }
+
+    /// A version was written where the next node attaches.
+    pub(super) fn put_has(&mut self, put: impl FnOnce(&mut Has)) {
+        put(&mut self.has);
+        self.has_of.insert(self.parent.clone(), self.has);
+    }
+
+    /// A model reads `now` where it read `was` before.
+    pub(super) fn reads_instead(&mut self, was: Size, now: Size) {
+        self.load.read = self.load.read.instead(was, now);
     }
 
     /// How much a model reads of a node.
@@ -234,6 +270,7 @@ impl<'a> Writer<'a> {
     pub(super) fn begin(&mut self, started: TurnStarted, reply: bool) {
         let TurnStarted { turn_id, agent_id, client, .. } = started.clone();
         self.push(Body::TurnStarted(Box::new(started)));
+        self.take_client_state(&agent_id, &client);
         let caller = Caller { turn_id: &turn_id, agent_id: &agent_id, client: &client };
         if self.ask_about_messages(&caller, reply) {
             self.is_busy = true;
@@ -306,12 +343,16 @@ impl<'a> Writer<'a> {
     /// Begins an attempt of a call that people see.
     fn begin_call(&mut self, turn_id: TurnId, call_id: CallId, attempt: u32, wish: Wish, reads: Reads, arrivals: u32) {
         let (reply_id, Wish { llm, model }) = (NodeId::from(self.fresh()), wish);
-        let started = CallStarted::of_path(turn_id, call_id, attempt, reply_id);
-        self.push(Body::CallStarted(CallStarted { llm, model, reads, arrivals, ..started }));
+        let (started, goes_on) = (CallStarted::of_path(turn_id, call_id, attempt, reply_id), std::mem::take(&mut self.goes_on));
+        self.push(Body::CallStarted(CallStarted { llm, model, reads, arrivals, goes_on, ..started }));
     }
 
     /// The turn's results are complete: its next call begins, unless it made too many.
     pub(super) fn proceed(&mut self, turn: &Turn) {
+        // What pauses it is answered first.
+        if !turn.interrupts.is_empty() {
+            return;
+        }
         if self.ask_about_results(turn, true) {
             return;
         }
@@ -343,8 +384,15 @@ impl<'a> Writer<'a> {
         self.end(turn);
     }
 
-    /// Ends the turn well; the messages that waited to join it become the next one.
+    /// Ends the turn well, after its worker was asked, if it wants to be.
     pub(super) fn end(&mut self, turn: &Turn) {
+        if !self.ask(&turn.caller(), About::End, false) {
+            self.close(turn);
+        }
+    }
+
+    /// The turn ends well now; the messages that waited to join it become the next one.
+    pub(super) fn close(&mut self, turn: &Turn) {
         self.release();
         self.push(Body::TurnCompleted(TurnCompleted { turn_id: turn.id.clone() }));
         self.is_busy = false;
@@ -372,6 +420,7 @@ impl<'a> Writer<'a> {
             model: call.model.clone(),
             reads: call.reads.clone(),
             arrivals: call.arrivals,
+            goes_on: call.goes_on,
         }));
     }
 
@@ -396,6 +445,7 @@ impl<'a> Writer<'a> {
             self.push(Body::CallVoided(CallVoided { call_id: call.id.clone(), hidden: call.hidden }));
         }
         self.keep_history(turn, KeptReason::Cancelled);
+        self.close_interrupts(turn);
         self.release();
         self.push(Body::TurnCancelled(TurnCancelled { turn_id: turn.id.clone(), reason, messages: Vec::new() }));
         self.is_busy = false;
@@ -413,10 +463,25 @@ impl<'a> Writer<'a> {
     pub(super) fn leave(&mut self, turn: &Turn, reason: Option<CancelReason>) {
         self.give_up_steering(CancelReason::BranchLeft);
         self.stop(turn, reason, true);
+        self.give_up_waiting();
+    }
+
+    /// The turns that wait are given up: the branch is left.
+    pub(super) fn give_up_waiting(&mut self) {
         for queued in self.waiting() {
             self.give_up(queued, Some(CancelReason::BranchLeft));
         }
         self.gone = self.session.queue.len();
+    }
+
+    /// No turn is there any more.
+    pub(super) fn nobody_runs(&mut self) {
+        self.is_busy = false;
+    }
+
+    /// A turn is there.
+    pub(super) fn somebody_runs(&mut self) {
+        self.is_busy = true;
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use super::raised::raised;
+use super::said::Said;
 use super::{Course, Next};
 use crate::engine::context::{Kept, Replacement};
 use crate::engine::decision::{Asked, label};
@@ -9,26 +11,26 @@ use crate::engine::prompt;
 use crate::engine::reading::Ix;
 use crate::engine::record::{About, Reads};
 use crate::engine::turn::{Held, Wish};
-use crate::ids::{NodeId, ToolCallId};
-use crate::protocol::{Action, Code, ContextReplace, DecisionAnswer, LlmCall, Message, NodeKind, Refusal, Role};
+use crate::ids::{InterruptId, NodeId, ToolCallId};
+use crate::protocol::{Action, Code, ContextReplace, DecisionAnswer, LlmCall, Message, NodeKind, Raise, Refusal, Role};
 
 /// The longest name of a model, in bytes.
 const MODEL_BYTES_MAX: usize = 256;
 
 /// Where something is wrong in an answer.
 #[derive(Clone, Debug)]
-struct Place(String);
+pub(super) struct Place(pub(super) String);
 
 impl Place {
-    fn field(&self, field: &str) -> Self {
+    pub(super) fn field(&self, field: &str) -> Self {
         Self(format!("{}.{field}", self.0))
     }
 
-    fn refuse(&self, code: Code, what: impl std::fmt::Display) -> Refusal {
+    pub(super) fn refuse(&self, code: Code, what: impl std::fmt::Display) -> Refusal {
         Refusal::new(code, format!("{}: {what}", self.0)).with("at", self.0.as_str())
     }
 
-    fn bad(&self, what: impl std::fmt::Display) -> Refusal {
+    pub(super) fn bad(&self, what: impl std::fmt::Display) -> Refusal {
         self.refuse(Code::BadRequest, what)
     }
 }
@@ -39,25 +41,32 @@ struct Actions<'a> {
     call: Option<(Place, &'a LlmCall)>,
     replace: Option<(Place, &'a ContextReplace)>,
     tools: Vec<(Place, &'a ToolCallId)>,
+    results: Vec<(Place, Message)>,
+    raises: Vec<(Place, &'a Raise)>,
+    resolve: Option<(Place, &'a InterruptId)>,
     done: Option<Place>,
 }
 
 /// What an answer comes to.
 pub(super) fn check(asked: &Asked<'_>, answer: &DecisionAnswer) -> Result<Course, Refusal> {
-    if !answer.messages.is_empty() {
-        let text = "messages of an answer aren't recorded yet; leave them out";
-        return Err(Place("messages".to_owned()).refuse(Code::NotAvailable, text));
+    if let Some(changes) = &answer.agent {
+        asked.must_be_known(
+            &Place("agent".to_owned()),
+            changes.llm.as_ref().and_then(Option::as_ref),
+            changes.model.as_ref().and_then(Option::as_ref),
+        )?;
     }
+    let said = Said::of(asked, answer)?;
     let actions = sorted(&answer.actions)?;
     let replacement = actions.replace.as_ref().map(|(place, with)| asked.replacement(place, with)).transpose()?;
-    let next = asked.next(&actions)?;
+    let next = asked.next(&actions, &said)?;
     if let (Some(held), Some((place, _)), Next::Hidden(..)) = (&asked.turn.held, &actions.call, &next)
         && replacement.is_some()
     {
         let what = format_args!("the history is replaced, so the call {} waits no longer: run it by its id", held.id);
         return Err(place.field("id").bad(what));
     }
-    Ok(Course { replacement, next })
+    Ok(Course { replacement, said, next })
 }
 
 /// Refuses actions that don't go together.
@@ -82,52 +91,101 @@ fn sorted(actions: &[Action]) -> Result<Actions<'_>, Refusal> {
                 twice(sorted.tools.iter().any(|(_, before)| *before == id))?;
                 sorted.tools.push((place, id));
             }
+            Action::ToolResult { .. } | Action::ToolError { .. } => {
+                let result = result(&place, action)?;
+                twice(sorted.results.iter().any(|(_, before)| before.tool_call_id == result.tool_call_id))?;
+                sorted.results.push((place, result));
+            }
+            Action::Interrupt(raise) => sorted.raises.push((place, raise)),
+            Action::InterruptResolve { interrupt_id, .. } => {
+                sorted.resolve.get_or_insert((place, interrupt_id));
+            }
+            Action::Custom { .. } | Action::Activity { .. } => {}
             Action::Done => {
                 twice(sorted.done.is_some())?;
                 sorted.done = Some(place);
             }
         }
     }
+    if let Some((place, _)) = sorted.raises.first() {
+        let goes_on = |action: &&Action| match action {
+            Action::LlmCall(_)
+            | Action::ToolCall { .. }
+            | Action::ToolResult { .. }
+            | Action::ToolError { .. }
+            | Action::InterruptResolve { .. }
+            | Action::Done => true,
+            Action::ContextReplace(_) | Action::Interrupt(_) | Action::Custom { .. } | Action::Activity { .. } => false,
+        };
+        if let Some(other) = actions.iter().find(goes_on) {
+            let what = format_args!("interrupt pauses the turn, and {} goes on with it; answer with one of them", other.name());
+            return Err(place.bad(what));
+        }
+    }
     let calls = actions.iter().any(Action::calls);
-    match (&sorted.done, sorted.tools.first()) {
+    let result = sorted.results.first().map(|(place, _)| (place, "tool.result"));
+    let first = sorted.tools.first().map(|(place, _)| (place, "tool.call")).or(result);
+    match (&sorted.done, first) {
         (Some(place), _) if calls => Err(place.bad("done ends the turn, and llm.call goes on with it; answer with one of them")),
-        (Some(place), Some(_)) => Err(place.bad("done ends the turn, and tool.call goes on with it; answer with one of them")),
-        (None, Some((place, _))) if calls => Err(place.bad("tool.call waits for a result, and llm.call doesn't; answer with one of them")),
+        (Some(place), Some((_, name))) => {
+            Err(place.bad(format_args!("done ends the turn, and {name} goes on with it; answer with one of them")))
+        }
+        (None, Some((place, "tool.call"))) if calls => {
+            Err(place.bad("tool.call waits for a result, and llm.call doesn't; answer with one of them"))
+        }
+        (None, Some((place, name))) if calls => {
+            Err(place.bad(format_args!("after {name} the turn goes on by itself, when all results are there; leave llm.call out")))
+        }
         (Some(_) | None, _) => Ok(sorted),
     }
 }
 
 impl<'a> Asked<'a> {
-    /// The reply that a call has just ended with.
+    /// The reply that a call has just ended with, or whose calls were open while the turn paused.
     pub(super) fn reply(&self) -> Option<&'a Message> {
-        let About::Call(ended) = &self.open.about else { return None };
-        let ix = self.session.tree.find(ended.reply.as_ref()?)?;
+        let tree = &self.session.tree;
+        let ix = match &self.open.about {
+            About::Call(ended) => tree.find(ended.reply.as_ref()?)?,
+            About::Resumed { .. } => tree.call(tree.open_calls().first()?)?.reply,
+            About::Messages { .. } | About::Action(_) | About::Results { .. } | About::Limit | About::End => return None,
+        };
         self.session.content(ix).map(AsRef::as_ref)
     }
 
-    fn next(&self, actions: &Actions<'_>) -> Result<Next, Refusal> {
+    fn next(&self, actions: &Actions<'_>, said: &Said) -> Result<Next, Refusal> {
+        if let Some((place, id)) = &actions.resolve {
+            // Nobody is asked what to do next while the turn pauses.
+            let what = format_args!("{id} pauses nothing here: a turn whose worker is asked has no open interrupt");
+            return Err(place.field("interrupt_id").refuse(Code::InterruptNotFound, what).with("interrupt_id", id.as_str()));
+        }
+        if !actions.raises.is_empty() {
+            return raised(self, &actions.raises, said).map(Next::Pause);
+        }
         if let Some((place, call)) = &actions.call {
+            must_be_closed(place, said.calls.first().map(|call| &call.id))?;
             return self.call(place, call);
         }
         let open = self.session.tree.open_calls();
-        for (place, id) in &actions.tools {
-            if !open.contains(id) {
+        let of_results = actions.results.iter().filter_map(|(place, result)| Some((place, result.tool_call_id.as_ref()?)));
+        for (place, id) in actions.tools.iter().map(|(place, id)| (place, *id)).chain(of_results) {
+            if said.has_messages() && open.contains(id) {
+                return Err(place.bad("the answer's messages would stand between this call and its result; leave them out"));
+            }
+            if !open.contains(id) && !said.calls.iter().any(|call| call.id == *id) {
                 let refusal = place.field("id").refuse(Code::CallNotOpen, format_args!("{id} isn't an open call of the last reply"));
                 return Err(refusal.with("tool_call_id", id.as_str()));
             }
         }
-        if !actions.tools.is_empty() {
-            return Ok(Next::Tools(actions.tools.iter().map(|(_, id)| (*id).clone()).collect()));
+        if !actions.tools.is_empty() || !actions.results.is_empty() {
+            let started = actions.tools.iter().map(|(_, id)| (*id).clone()).collect();
+            return Ok(Next::Tools(started, actions.results.iter().map(|(_, result)| result.clone()).collect()));
         }
         Ok(if actions.done.is_some() { Next::Done } else { Next::Nothing })
     }
 
     fn call(&self, place: &Place, call: &LlmCall) -> Result<Next, Refusal> {
-        if let Some(open) = self.session.tree.open_calls().first() {
-            let what = format_args!("the call {open} of the last reply is open; answer with tool.call, or end the turn");
-            return Err(place.refuse(Code::CallsOpen, what).with("tool_call_id", open.as_str()));
-        }
-        self.must_be_known(place, call)?;
+        must_be_closed(place, self.session.tree.open_calls().first())?;
+        self.must_be_known(place, call.llm.as_ref(), call.model.as_ref())?;
         let wish = Wish { llm: call.llm.clone(), model: call.model.clone() };
         let given = call.messages.as_ref().map(|messages| given(&place.field("messages"), messages)).transpose()?;
         let held = self.turn.held.as_ref();
@@ -175,15 +233,15 @@ impl<'a> Asked<'a> {
         Ok(Next::Hidden(call.id.clone(), wish, given.map_or(Reads::Summary(summary), Reads::Messages)))
     }
 
-    fn must_be_known(&self, place: &Place, call: &LlmCall) -> Result<(), Refusal> {
+    fn must_be_known(&self, place: &Place, llm: Option<&String>, model: Option<&String>) -> Result<(), Refusal> {
         let asking = self.agent().and_then(|agent| agent.worker.as_ref());
-        if let (Some(llm), Some(asking)) = (&call.llm, asking)
+        if let (Some(llm), Some(asking)) = (llm, asking)
             && !asking.llms.contains(llm)
         {
             let known = asking.llms.join(", ");
             return Err(place.field("llm").bad(format_args!("no llm of that name is configured; there are: {known}")));
         }
-        match &call.model {
+        match model {
             Some(model) if model.is_empty() || model.len() > MODEL_BYTES_MAX => {
                 Err(place.field("model").bad(format_args!("a model's name has 1 to {MODEL_BYTES_MAX} bytes")))
             }
@@ -249,6 +307,28 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// The result that a worker gives of a call of the reply.
+fn result(place: &Place, action: &Action) -> Result<Message, Refusal> {
+    let (id, message) = match action {
+        Action::ToolResult { id, content } => (id, Message { content: Some(content.clone()), ..Message::empty(Role::Tool) }),
+        Action::ToolError { id, error, .. } => (id, Message { error: Some(error.clone()), ..Message::text(Role::Tool, error.as_str()) }),
+        Action::LlmCall(_)
+        | Action::ContextReplace(_)
+        | Action::ToolCall { .. }
+        | Action::Custom { .. }
+        | Action::Activity { .. }
+        | Action::Interrupt(_)
+        | Action::InterruptResolve { .. }
+        | Action::Done => {
+            return Err(place.bad("this is no result"));
+        }
+    };
+    match id {
+        Some(id) => Ok(Message { tool_call_id: Some(id.clone()), ..message }),
+        None => Err(place.field("id").bad("it names a call of the reply")),
+    }
+}
+
 /// An id that looks like one of ours, and names nothing.
 fn never_made(place: &Place, id: &NodeId) -> Refusal {
     let text = format!("{id} begins with Headwater's own prefix and names nothing in this session");
@@ -271,7 +351,7 @@ fn new(place: &Place, message: &Message) -> Result<Kept, Refusal> {
     Ok(Kept::New(Box::new(Message { id: None, ..message.clone() })))
 }
 
-fn must_say_something(place: &Place, message: &Message) -> Result<(), Refusal> {
+pub(super) fn must_say_something(place: &Place, message: &Message) -> Result<(), Refusal> {
     if message.content.is_none() && message.tool_calls.is_empty() && message.error.is_none() {
         return Err(place.field("content").bad("it says nothing, and names no recorded message"));
     }
@@ -294,6 +374,13 @@ fn given(place: &Place, messages: &[Message]) -> Result<Vec<Message>, Refusal> {
         return Err(place.bad("the model would read nothing; leave messages out to have it read the path"));
     }
     Ok(messages.to_vec())
+}
+
+/// A model is called when no call of the reply before waits for its result.
+fn must_be_closed(place: &Place, open: Option<&ToolCallId>) -> Result<(), Refusal> {
+    let Some(open) = open else { return Ok(()) };
+    let what = format_args!("the call {open} of the last reply is open; answer with tool.call, or end the turn");
+    Err(place.refuse(Code::CallsOpen, what).with("tool_call_id", open.as_str()))
 }
 
 /// Whoever sees a reply sees it as it is written.

@@ -21,7 +21,7 @@ pub use links::{Link, links, originals};
 pub use need::Need;
 pub use options::{ContextOptions, Misfit, StrategyOptions};
 pub use room::make_room;
-pub use strategy::{Agent, Agents, Kept, Plan, Strategy, When};
+pub use strategy::{Agent, Agents, Kept, Plan, Strategy, When, overridden};
 pub use summarize::{INSTRUCTIONS, KEEP_TURNS, request};
 
 pub(super) use adopt::{Caller, adopt};

@@ -1,6 +1,7 @@
 //! How much a model would read: as its provider reported for the path's last call, and the characters since.
 
 use super::Agent;
+use crate::engine::tools::Tools;
 use crate::ids::Millis;
 use crate::protocol::{Client, Size};
 
@@ -30,6 +31,8 @@ impl Load {
 
 /// What a model reads besides the messages.
 pub(super) fn besides(agent: Option<&Agent>, client: &Client) -> Size {
-    let tools: Size = client.tools.iter().flatten().map(Size::of_tool).sum();
-    agent.map_or(Size::ZERO, |agent| agent.system) + tools
+    match agent {
+        Some(agent) => agent.system + agent.tools.size(client),
+        None => Tools::default().size(client),
+    }
 }

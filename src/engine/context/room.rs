@@ -93,6 +93,7 @@ fn ask(writer: &mut Writer<'_>, turn: &Turn, summary: Summary, llm: Option<Strin
         model,
         reads: Reads::Summary(summary),
         arrivals: 0,
+        goes_on: false,
     }));
 }
 
@@ -183,7 +184,7 @@ pub(in crate::engine) fn does_not_fit(writer: &Writer<'_>, turn: &Turn, why: &st
     let session = writer.session();
     let agent = writer.agent(&turn.agent_id);
     let system = agent.map_or(Size::ZERO, |agent| agent.system).tokens();
-    let tools = turn.client.tools.iter().flatten().map(Size::of_tool).sum::<Size>().tokens();
+    let tools = writer.tools(&turn.agent_id).size(&turn.client).tokens();
     let path = session.tree.up(session.head);
     let (count, size) = path.fold((0, Size::ZERO), |(count, size), ix| (count + 1, size + session.tree.node(ix).size));
     let last = session.head.map_or(Size::ZERO, |head| session.tree.node(head).size).tokens();

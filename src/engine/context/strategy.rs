@@ -8,8 +8,10 @@ use super::options::{ContextOptions, StrategyOptions};
 use super::{cut::History, need::Need, readable, reset, summarize};
 use crate::engine::decision::Asking;
 use crate::engine::record::{StrategyNamed, Summary};
+use crate::engine::state::Overrides;
+use crate::engine::tools::Tools;
 use crate::ids::{AgentId, Millis};
-use crate::protocol::{LimitReason, Message, Size};
+use crate::protocol::{AgentOverrides, ClientState, LimitReason, Message, Size};
 
 /// A way to make room.
 pub trait Strategy: Debug + Send + Sync {
@@ -107,17 +109,37 @@ pub(super) const STRATEGIES: &[Kind] = &[reset::KIND, summarize::KIND];
 /// What the engine knows of a configured agent.
 #[derive(Clone, Debug, Default)]
 pub struct Agent {
-    /// Its system prompt.
+    /// Its system prompt, as it is now.
     pub system: Size,
+    /// Its system prompt, as it is configured.
+    pub configured_system: Size,
     /// How many tokens its model reads.
     pub window: Option<u64>,
     /// How its worker is asked; none: it has none.
     pub worker: Option<Asking>,
+    /// Its own tools.
+    pub tools: Arc<Tools>,
+    /// What becomes of the state that a client sends along.
+    pub client_state: ClientState,
+    /// Whether it runs elsewhere, and is given what a client sends along.
+    pub is_elsewhere: bool,
     strategies: Vec<Arc<dyn Strategy>>,
 }
 
 /// The configured agents.
 pub type Agents = HashMap<AgentId, Agent>;
+
+/// The agents as they are where this is overridden.
+pub fn overridden(agents: &Arc<Agents>, overrides: Option<&Overrides>) -> Arc<Agents> {
+    let Some(overrides) = overrides.filter(|overrides| !overrides.is_empty()) else { return agents.clone() };
+    let mut there = Agents::clone(agents);
+    for (id, overrides) in overrides {
+        if let Some(agent) = there.get_mut(id) {
+            *agent = agent.overridden(overrides);
+        }
+    }
+    Arc::new(there)
+}
 
 impl Agent {
     /// An agent with this system prompt and these options; strategies of an unknown name are left out.
@@ -128,13 +150,45 @@ impl Agent {
             Some((kind.make)(options, window))
         };
         let strategies = options.strategy.iter().filter_map(make).collect();
-        Self { system: system.map_or(Size::ZERO, Size::of_text), window, worker: None, strategies }
+        let system = system.map_or(Size::ZERO, Size::of_text);
+        Self { system, configured_system: system, window, strategies, ..Self::default() }
     }
 
     /// The same with a worker that is asked so; or without one.
     #[must_use]
     pub fn with_worker(self, worker: Option<Asking>) -> Self {
         Self { worker, ..self }
+    }
+
+    /// The same with these tools of its own.
+    #[must_use]
+    pub fn with_tools(self, tools: Arc<Tools>) -> Self {
+        Self { tools, ..self }
+    }
+
+    /// The same, where this becomes of the state that a client sends along; `is_elsewhere`: it runs elsewhere, and is given that.
+    #[must_use]
+    pub fn with_client_state(self, client_state: ClientState, is_elsewhere: bool) -> Self {
+        Self { client_state, is_elsewhere, ..self }
+    }
+
+    /// The same, as a branch overrides it.
+    #[must_use]
+    pub fn overridden(&self, overrides: &AgentOverrides) -> Self {
+        let system = overrides.system.as_ref().map_or(self.configured_system, |system| Size::of_text(system));
+        let asks = |asking: &Asking| Asking { llm: overrides.llm.clone().unwrap_or_else(|| asking.llm.clone()), ..asking.clone() };
+        let tools = overrides.tools.as_ref().map(|tools| Arc::new(Tools::of_worker(tools)));
+        let tools = tools.unwrap_or_else(|| self.tools.clone());
+        Self { system, worker: self.worker.as_ref().map(asks), tools, ..self.clone() }
+    }
+
+    /// Whether the state that a client sends along becomes the session's.
+    pub(in crate::engine) fn takes_client_state(&self) -> bool {
+        match self.client_state {
+            ClientState::Ignore => false,
+            ClientState::Offer => self.worker.is_none() && !self.is_elsewhere,
+            ClientState::Accept => true,
+        }
     }
 
     /// The first strategy that applies before a call, and why.

@@ -12,6 +12,7 @@ use crate::engine::prompt;
 use crate::engine::reading::Ix;
 use crate::engine::record::{About, CallEnded, HiddenCall, Summary};
 use crate::engine::session::Session;
+use crate::engine::tools::tools_of;
 use crate::engine::turn::{Held, Turn};
 use crate::engine::write::Writer;
 use crate::ids::{NodeId, SessionId, ToolCallId};
@@ -33,6 +34,8 @@ pub fn decision_request(session: &Session, id: &SessionId, context: &Context) ->
         trigger: asked.trigger(&messages)?,
         proposed: asked.proposed()?,
         calls: last.map(|reply| reply.tool_calls.clone()).unwrap_or_default(),
+        state: session.state().ok().flatten().cloned(),
+        agent: session.overrides(&turn.agent_id).cloned(),
         messages,
         pending_calls: session.tree.open_calls().to_vec(),
         attempt: open.attempt,
@@ -75,8 +78,13 @@ impl<'a> Asked<'a> {
     fn trigger(&self, messages: &[Arc<Message>]) -> Result<Trigger, Ix> {
         Ok(match &self.open.about {
             About::Messages { .. } => Trigger::ClientMessages { new_from: self.new_from(messages), client: self.turn.client.clone() },
+            About::Action(action) => {
+                Trigger::ClientAction { name: action.name.clone(), args: action.args.clone(), client: self.turn.client.clone() }
+            }
             About::Call(ended) => self.finished(ended)?,
             About::Results { last, .. } => self.result(last)?,
+            About::End => Trigger::TurnFinished { usage: self.turn.usage.clone() },
+            About::Resumed { .. } => Trigger::InterruptResumed { interrupts: self.turn.resumed.clone() },
             About::Limit => match &self.turn.held {
                 Some(held) => Trigger::ContextLimit {
                     reason: held.reason,
@@ -138,10 +146,11 @@ impl<'a> Asked<'a> {
 
     fn held(&self, held: &Held) -> HeldLlmCall {
         let own = || self.agent().and_then(|agent| agent.worker.as_ref()).map(|asking| asking.llm.clone());
+        let tools = tools_of(&self.context.agents, &self.turn.agent_id).offered(&self.turn.client);
         HeldLlmCall {
             id: held.id.clone(),
             llm: held.wish.llm.clone().or_else(own).unwrap_or_default(),
-            request: HeldRequest { model: held.wish.model.clone(), tools: self.turn.client.tools.clone().unwrap_or_default() },
+            request: HeldRequest { model: held.wish.model.clone(), tools },
             stream: true,
         }
     }
@@ -152,11 +161,18 @@ impl<'a> Asked<'a> {
             About::Messages { reply } | About::Results { reply, .. } => {
                 vec![if *reply { Action::LlmCall(LlmCall::default()) } else { Action::Done }]
             }
+            About::Resumed { reply } => match self.session.tree.open_calls() {
+                _ if !*reply => vec![Action::Done],
+                [] => vec![Action::LlmCall(LlmCall::default())],
+                open => open.iter().map(|id| Action::ToolCall { id: id.clone() }).collect(),
+            },
             About::Call(ended) => match (&ended.hidden, &self.turn.held) {
                 (Some(hidden), Some(held)) => self.after_hidden(hidden, held, ended)?,
                 (_, _) if ended.error.is_some() => Vec::new(),
                 (_, _) => self.after_reply(),
             },
+            About::Action(_) => Vec::new(),
+            About::End => vec![Action::Done],
             About::Limit => match &self.turn.held {
                 Some(held) => self.for_room(held)?,
                 None => Vec::new(),
@@ -236,7 +252,7 @@ impl<'a> Asked<'a> {
                 let summary = context::shorter(hidden.summary.as_ref()?, error.kind)?;
                 Some((summary, hidden.llm.clone(), hidden.model.clone()))
             }
-            About::Messages { .. } | About::Results { .. } => None,
+            About::Messages { .. } | About::Results { .. } | About::Action(_) | About::Resumed { .. } | About::End => None,
         }
     }
 

@@ -85,6 +85,9 @@ pub struct MessageNew {
     /// Whether it is something that happened, in the words of an input, and not what a person said.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_event: bool,
+    /// Whether the agent's worker wrote it, without a model call.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub by_worker: bool,
 }
 
 impl MessageNew {
@@ -107,6 +110,7 @@ impl MessageNew {
             known_as: Vec::new(),
             base: None,
             is_event: false,
+            by_worker: false,
         }
     }
 
@@ -263,12 +267,15 @@ pub struct CallStarted {
     /// So many arrivals it reads besides, the oldest ones.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub arrivals: u32,
+    /// Whether an agent goes on in it with what it began in the call before.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub goes_on: bool,
 }
 
 impl CallStarted {
     /// An attempt of a call whose model reads the path.
     pub fn of_path(turn_id: TurnId, call_id: CallId, attempt: u32, reply_id: NodeId) -> Self {
-        Self { turn_id, call_id, attempt, reply_id, hidden: false, llm: None, model: None, reads: Reads::Path, arrivals: 0 }
+        Self { turn_id, call_id, attempt, reply_id, hidden: false, llm: None, model: None, reads: Reads::Path, arrivals: 0, goes_on: false }
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data::{Summary, is_false, is_zero};
 use crate::ids::{CallId, DecisionId, Millis, NodeId, ToolCallId, TurnId};
-use crate::protocol::{CallError, Code, TriggerKind, Usage};
+use crate::protocol::{CallError, ClientAction, Code, Json, TriggerKind, Usage};
 
 /// `decision.asked`: an attempt to ask the agent's worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +52,15 @@ pub enum About {
     },
     /// The turn's call is held.
     Limit,
+    /// A person did something.
+    Action(Box<ClientAction>),
+    /// The turn is about to end well.
+    End,
+    /// The turn's interrupts were answered.
+    Resumed {
+        /// Whether a reply is due.
+        reply: bool,
+    },
 }
 
 impl About {
@@ -62,6 +71,9 @@ impl About {
             Self::Call(_) => TriggerKind::LlmFinished,
             Self::Results { .. } => TriggerKind::ToolFinished,
             Self::Limit => TriggerKind::ContextLimit,
+            Self::Action(_) => TriggerKind::ClientAction,
+            Self::End => TriggerKind::TurnFinished,
+            Self::Resumed { .. } => TriggerKind::InterruptResumed,
         }
     }
 }
@@ -115,6 +127,17 @@ pub struct DecisionAnswered {
     /// The types of its actions, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
+}
+
+/// `custom`: a worker tells the application something, which no model reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Custom {
+    /// In which turn.
+    pub turn_id: TurnId,
+    /// What the application calls it.
+    pub name: String,
+    /// Anything.
+    pub value: Json,
 }
 
 /// `decision.failed`: an attempt to ask gave no answer, or none that can be carried out.

@@ -1,10 +1,11 @@
 //! A record as observers are told of it, without looking at anything else.
 
-use super::{Body, DecisionAnswered, DecisionAsked, DecisionFailed};
+use super::{Body, DecisionAnswered, DecisionAsked, DecisionFailed, ToolCallCompleted, ToolCallFailed, ToolCallStarted};
 use crate::protocol::{EventBody, Source};
 
 impl Body {
     /// The record as observers are told, without looking at anything else.
+    #[expect(clippy::too_many_lines, reason = "one arm a record")]
     pub fn event(&self) -> Option<EventBody> {
         Some(match self {
             Self::SessionCreated(data) => EventBody::SessionCreated { agent_id: data.agent_id.clone() },
@@ -20,7 +21,7 @@ impl Body {
                 reads_as: data.reads_as.clone(),
                 partial: data.partial,
                 call_id: data.call_id.clone(),
-                source: data.is_event.then_some(Source::Event),
+                source: Source::of(data.is_event, data.by_worker),
             },
             Self::HeadMoved(data) => {
                 EventBody::HeadMoved { head_id: data.to.clone(), label: data.label.clone(), reads_as: data.reads_as.clone() }
@@ -94,8 +95,27 @@ impl Body {
             Self::DecisionAsked(data) => data.event(),
             Self::DecisionAnswered(data) => data.event(),
             Self::DecisionFailed(data) => data.event(),
+            Self::ToolCallStarted(data) => data.event(),
+            Self::ToolCallCompleted(data) => data.event(),
+            Self::ToolCallFailed(data) => data.event(),
+            Self::StateUpdated(data) => data.event(),
+            Self::AgentUpdated(data) => data.event(),
+            Self::SessionInterrupted(data) => {
+                EventBody::SessionInterrupted { turn_id: data.turn_id.clone(), interrupts: data.interrupts.clone() }
+            }
+            Self::InterruptResumed(data) => {
+                EventBody::InterruptResumed { turn_id: data.turn_id.clone(), interrupts: data.interrupts.clone() }
+            }
+            Self::TurnSuspended(data) => EventBody::TurnSuspended { turn_id: data.turn_id.clone() },
+            Self::Custom(data) => EventBody::Custom { turn_id: data.turn_id.clone(), name: data.name.clone(), value: data.value.clone() },
             // People read on as before; that a summary was adopted they are told with `context.replaced`.
-            Self::JobStarted(_) | Self::JobFinished(_) | Self::JobFailed(_) | Self::JobDropped(_) | Self::Unknown(_) => return None,
+            // Of calls that are carried out, when each begins.
+            Self::JobStarted(_)
+            | Self::JobFinished(_)
+            | Self::JobFailed(_)
+            | Self::JobDropped(_)
+            | Self::ToolCallsTaken(_)
+            | Self::Unknown(_) => return None,
         })
     }
 }
@@ -122,6 +142,30 @@ impl DecisionFailed {
         EventBody::DecisionFailed {
             turn_id: self.turn_id.clone(),
             decision_id: self.decision_id.clone(),
+            attempt: self.attempt,
+            code: self.code,
+            not_before: self.not_before,
+        }
+    }
+}
+
+impl ToolCallStarted {
+    fn event(&self) -> EventBody {
+        EventBody::ToolCallStarted { turn_id: self.turn_id.clone(), tool_call_id: self.tool_call_id.clone(), attempt: self.attempt }
+    }
+}
+
+impl ToolCallCompleted {
+    fn event(&self) -> EventBody {
+        EventBody::ToolCallCompleted { turn_id: self.turn_id.clone(), tool_call_id: self.tool_call_id.clone() }
+    }
+}
+
+impl ToolCallFailed {
+    fn event(&self) -> EventBody {
+        EventBody::ToolCallFailed {
+            turn_id: self.turn_id.clone(),
+            tool_call_id: self.tool_call_id.clone(),
             attempt: self.attempt,
             code: self.code,
             not_before: self.not_before,

@@ -12,6 +12,9 @@ impl Case<'_> {
     pub(super) fn follow(&mut self, messages: &[Cow<'_, Message>], answers: &[&Message]) -> Result<Accepted, Refusal> {
         let session = self.session;
         let Some(turn) = &session.turn else { return Ok(self.start(messages)) };
+        if !turn.interrupts.is_empty() {
+            self.may_wait_for(turn)?;
+        }
         let waits = session.is_waiting();
         // Before the worker has decided, the calls of a reply aren't anybody's yet.
         let is_early = turn.decision.is_some() && !answers.is_empty();
@@ -69,7 +72,7 @@ impl Case<'_> {
             open,
             messages: waiting,
             run: self.submit.run,
-            client: self.submit.client.clone(),
+            client: self.client.clone(),
         };
         let run = into.map_or(queued.run, |last| together(last.run, queued.run));
         let before = into.iter().flat_map(|last| last.messages.iter().map(AsRef::as_ref));

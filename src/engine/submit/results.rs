@@ -23,6 +23,10 @@ impl Case<'_> {
             Some(called) => match called.result {
                 Some(ix) if tree.says(ix, message.digest()) => return Ok(self.known(session.recorded_by(ix))),
                 Some(_) => format!("the call {call_id} has a result already; it stays"),
+                None if called.taken => format!("the call {call_id} is carried out by Headwater; nobody else answers it"),
+                None if session.suspended().iter().any(|suspended| suspended.calls.contains(call_id)) => {
+                    format!("the turn of the call {call_id} pauses where the head isn't; answer its interrupts first")
+                }
                 None if !called.open => format!("the call {call_id} waits for no result any more: its turn has ended"),
                 None => {
                     self.must_have_free_id(message)?;
@@ -42,21 +46,29 @@ impl Case<'_> {
         if turn.decision.is_some() {
             return Err(self.busy(turn));
         }
-        let open = session.tree.open_calls();
         let is_answered = |id: &ToolCallId| answers.iter().any(|answer| answer.tool_call_id.as_ref() == Some(id));
-        let left: Vec<ToolCallId> = open.iter().filter(|id| !is_answered(id)).cloned().collect();
+        let left: Vec<ToolCallId> = session.tree.awaited_calls().into_iter().filter(|id| !is_answered(id)).collect();
+        // What is carried out goes on, and the turn with it.
+        let goes_on = !turn.executions.is_empty();
         if !left.is_empty() && self.submit.run == Some(true) {
             return Err(calls_open());
         }
         let recorded = self.write_results(answers);
+        self.writer.take_client_state(&turn.agent_id, &self.client);
         self.writer.push(Body::TurnJoined(Box::new(TurnJoined {
             turn_id: turn.id.clone(),
             name: self.turn_id.clone(),
             digest: self.submit.digest,
-            client: self.submit.client.clone(),
+            client: self.client.clone(),
         })));
-        let reply = left.is_empty() && self.submit.run != Some(false);
-        if reply {
+        if !turn.interrupts.is_empty() {
+            // What pauses the turn is answered first.
+            let interrupts = turn.interrupts.clone();
+            return Ok(Accepted { turn_id: turn.id.clone(), reply: false, waiting: left, interrupts, recorded, ..self.plain() });
+        }
+        let reply = left.is_empty() && (goes_on || self.submit.run != Some(false));
+        if goes_on {
+        } else if reply {
             self.writer.proceed(turn);
         } else if left.is_empty() && !self.writer.ask_about_results(turn, false) {
             self.writer.complete(turn);

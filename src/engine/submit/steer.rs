@@ -8,7 +8,7 @@ use crate::engine::contents::bytes;
 use crate::engine::record::ArrivalQueued;
 use crate::engine::turn::Turn;
 use crate::ids::{NodeId, ToolCallId};
-use crate::protocol::{Accepted, Code, Message, Refusal, Role, Size};
+use crate::protocol::{Accepted, Client, Code, Message, Refusal, Role, Size};
 
 impl Case<'_> {
     /// Messages join the turn: its next call reads them. Results of its calls come first.
@@ -22,12 +22,13 @@ impl Case<'_> {
         let recorded = self.write_results(answers);
         let queued = self.arrival(waiting, Some(turn), false)?;
         let steering: Vec<NodeId> = queued.messages.iter().filter_map(|message| message.id.clone()).collect();
+        self.writer.take_client_state(&turn.agent_id, &self.client);
         self.writer.arrive(queued);
         if !answers.is_empty() && answers.len() == open.len() {
             self.writer.proceed(turn);
         }
-        let is_left = |id: &&ToolCallId| !answers.iter().any(|answer| answer.tool_call_id.as_ref() == Some(id));
-        let left = open.iter().filter(is_left).cloned().collect();
+        let is_left = |id: &ToolCallId| !answers.iter().any(|answer| answer.tool_call_id.as_ref() == Some(id));
+        let left = self.session.tree.awaited_calls().into_iter().filter(is_left).collect();
         // What the turn has written so far its reader needs, to go on with it.
         let recorded = [recorded, steering].concat();
         Ok(Accepted { turn_id: turn.id.clone(), arrival: true, waiting: left, recorded, resync: true, ..self.plain() })
@@ -87,7 +88,7 @@ impl Case<'_> {
             messages,
             show,
             run: joins.is_none() && submit.run == Some(true),
-            client: submit.client.clone(),
+            client: self.client.clone(),
         })
     }
 
@@ -104,19 +105,20 @@ impl Case<'_> {
         }
         let agent = self.writer.agent(&self.submit.agent_id);
         let Some(window) = agent.and_then(|agent| agent.window) else { return Ok(()) };
-        let own: Size = messages.iter().map(|message| size_waiting(self.session, message, joins.is_none())).sum();
-        let client = if self.submit.client.tools.is_some() { Some(&self.submit.client) } else { joins.map(|turn| &turn.client) };
-        let tools: Size = client.iter().flat_map(|client| client.tools.iter().flatten()).map(Size::of_tool).sum();
+        let said: Size = messages.iter().map(|message| size_waiting(self.session, message, joins.is_none())).sum();
+        let client = if self.client.tools.is_some() { Some(&self.client) } else { joins.map(|turn| &turn.client) };
+        let own = self.writer.tools(&self.submit.agent_id);
+        let tools = client.map_or_else(|| own.size(&Client::default()), |client| own.size(client));
         let system = agent.map_or(Size::ZERO, |agent| agent.system);
-        if (own + tools + system).tokens() <= window {
+        if (said + tools + system).tokens() <= window {
             return Ok(());
         }
-        let (own, tools, system) = (own.tokens(), tools.tokens(), system.tokens());
+        let (said, tools, system) = (said.tokens(), tools.tokens(), system.tokens());
         let text = format!(
-            "the model reads {window} tokens at most, and this alone has about {own}, besides {system} of system prompt and {tools} of tools; \
+            "the model reads {window} tokens at most, and this alone has about {said}, besides {system} of system prompt and {tools} of tools; \
              send it in smaller parts"
         );
-        Err(Refusal::new(Code::ArrivalTooLarge, text).with("tokens", own).with("window", window))
+        Err(Refusal::new(Code::ArrivalTooLarge, text).with("tokens", said).with("window", window))
     }
 }
 

@@ -12,15 +12,15 @@ use crate::ids::{NodeId, TurnId};
 use crate::protocol::{Accepted, CancelReason, Code, Message, OnBusy, Refusal, Role, ViewOptions};
 
 /// A view, and what it comes to.
-struct Sent<'v> {
-    view: &'v View,
-    options: ViewOptions,
-    found: Reconciled,
+pub(super) struct Sent<'v> {
+    pub(super) view: &'v View,
+    pub(super) options: ViewOptions,
+    pub(super) found: Reconciled,
 }
 
 impl<'v> Sent<'v> {
     /// The results of open calls that it brings.
-    fn answers(&self) -> Vec<&'v Message> {
+    pub(super) fn answers(&self) -> Vec<&'v Message> {
         let view = self.view;
         let of = |news: &News| match news {
             News::Result(index) => Some(&view.messages[*index]),
@@ -30,7 +30,7 @@ impl<'v> Sent<'v> {
     }
 
     /// What else it brings, when that is new messages of the user's and nothing more.
-    fn said(&self) -> Option<Vec<Cow<'v, Message>>> {
+    pub(super) fn said(&self) -> Option<Vec<Cow<'v, Message>>> {
         let view = self.view;
         let others = self.found.news.iter().filter(|news| !matches!(news, News::Result(_)));
         let of = |news: &News| match news {
@@ -50,6 +50,7 @@ impl Case<'_> {
         let mut sent = Sent { view, options, found };
         let accepted = match &session.turn {
             None => self.land(&sent),
+            Some(turn) if !turn.interrupts.is_empty() => self.at_interrupted(turn, &mut sent),
             Some(turn) if sent.found.news.is_empty() => self.without_news(turn, &sent),
             Some(turn) if session.is_waiting() => self.at_waiting(turn, &mut sent),
             Some(turn) => self.at_running(turn, &mut sent),
@@ -83,7 +84,7 @@ impl Case<'_> {
     }
 
     /// The waiting turn that brings a view's last message: who sends that again asks for that turn.
-    fn last_waits(&self, view: &View) -> Option<TurnId> {
+    pub(super) fn last_waits(&self, view: &View) -> Option<TurnId> {
         let told = |message: &&Message| match message.role {
             Role::User | Role::Assistant | Role::Tool => true,
             Role::System | Role::Developer | Role::Reasoning | Role::Activity => false,
@@ -95,8 +96,10 @@ impl Case<'_> {
     fn at_running(&mut self, turn: &Turn, sent: &mut Sent<'_>) -> Result<Accepted, Refusal> {
         let session = self.session;
         let tree = &session.tree;
-        if !sent.answers().is_empty() {
-            return Err(self.busy(turn));
+        let answers = sent.answers();
+        if !answers.is_empty() {
+            let alone = answers.len() == sent.found.news.len();
+            return if alone && session.takes_results() { self.results(&answers) } else { Err(self.busy(turn)) };
         }
         let is_at_head = tree.vertex(sent.found.landing) == tree.vertex(session.head);
         match (self.submit.on_busy, sent.said()) {
@@ -173,8 +176,12 @@ impl Case<'_> {
         Ok(())
     }
 
-    fn land(&mut self, sent: &Sent<'_>) -> Result<Accepted, Refusal> {
+    pub(super) fn land(&mut self, sent: &Sent<'_>) -> Result<Accepted, Refusal> {
         let landing = sent.found.landing;
+        let asks = !sent.found.news.is_empty() || self.submit.run == Some(true);
+        if let Some(decided) = self.at_suspended(landing, asks) {
+            return decided;
+        }
         let asks_again = sent.found.news.is_empty() && self.reply_due(sent.view, &sent.found)?;
         let at = if asks_again { answerable(&self.session.tree, landing) } else { landing };
         self.land_at(sent, super::id_of(self.session, at))
@@ -226,14 +233,14 @@ impl Case<'_> {
     }
 
     /// Whether a view lands on what people read at the head; with a shorter history for the model that may be another branch.
-    fn is_on_path(&self, landing: Option<Ix>) -> bool {
+    pub(super) fn is_on_path(&self, landing: Option<Ix>) -> bool {
         let tree = &self.session.tree;
         let (at, head) = (tree.vertex(landing), tree.vertex(self.session.head));
         if at == EMPTY { head == EMPTY } else { tree.readings().extends(head, at) }
     }
 
     /// Whether a view ends where the turn waits: at the head, or above nothing but results.
-    fn is_where_it_waits(&self, landing: Option<Ix>) -> bool {
+    pub(super) fn is_where_it_waits(&self, landing: Option<Ix>) -> bool {
         let tree = &self.session.tree;
         let (at, head) = (tree.vertex(landing), tree.vertex(self.session.head));
         tree.below_results(at, head) == head
@@ -241,7 +248,7 @@ impl Case<'_> {
 }
 
 /// The answer, with what is told of the view.
-fn tell(found: Reconciled, accepted: Accepted) -> Accepted {
+pub(super) fn tell(found: Reconciled, accepted: Accepted) -> Accepted {
     let edited = found.news.iter().any(|news| matches!(news, News::Message { edit_of: Some(_), .. }));
     let resync = accepted.resync || found.appended || found.behind || edited;
     let Reconciled { new_from, implied, implied_count, ignored, ignored_edits, root_branch, .. } = found;
