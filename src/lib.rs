@@ -7,6 +7,7 @@
 //! - [`engine`]: pure; decides what is recorded and derives what is still to be done.
 //! - [`draw`]: a tree as text.
 //! - [`agui`]: pure; translates between AG-UI and the protocol.
+//! - [`service`]: what everything has in common that is reached over HTTP.
 //! - [`sse`], [`store`], [`provider`], [`worker`]: adapters towards logs, models, and who decides for an agent.
 //! - [`runtime`]: does what the engine decides.
 //! - [`web`]: the routes.
@@ -25,6 +26,7 @@ pub mod meters;
 pub mod protocol;
 pub mod provider;
 pub mod runtime;
+pub mod service;
 pub mod sse;
 pub mod store;
 pub mod telemetry;

@@ -2,17 +2,19 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 
-use super::{Asking, Error, Worker};
-use crate::protocol::{DecisionAnswer, DecisionRequest};
+use super::{Asking, Configured, Error, Patience, Worker};
+use crate::protocol::{DecisionAnswer, DecisionRequest, TriggerKind};
 
 type Decide = dyn Fn(DecisionRequest) -> LocalBoxFuture<'static, Result<DecisionAnswer, Error>> + Send + Sync;
 
-/// A function that decides.
-pub struct InProcess(Box<Decide>);
+/// A function that decides. Clones are the same one.
+#[derive(Clone)]
+pub struct InProcess(Arc<Decide>);
 
 impl fmt::Debug for InProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,7 +29,17 @@ impl InProcess {
         F: Fn(DecisionRequest) -> D + Send + Sync + 'static,
         D: Future<Output = Result<DecisionAnswer, Error>> + 'static,
     {
-        Self(Box::new(move |request| decide(request).boxed_local()))
+        Self(Arc::new(move |request| decide(request).boxed_local()))
+    }
+}
+
+impl From<InProcess> for Configured {
+    fn from(worker: InProcess) -> Self {
+        Self {
+            factory: Arc::new(move || Box::new(worker.clone())),
+            patience: Patience::default(),
+            triggers: TriggerKind::asked_by_default(),
+        }
     }
 }
 
