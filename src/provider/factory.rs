@@ -10,17 +10,17 @@ use super::anthropic::Anthropic;
 use super::gemini::Gemini;
 use super::http::{Api, Http};
 use super::openai::Openai;
-use super::{Attempt, Error, Factory, Options, Provider, Secret, script};
+use super::relay::Relay;
+use super::{AguiOptions, Attempt, Error, Factory, Options, Provider, script};
 use crate::protocol::{CallError, CallErrorKind, CallRequest};
+use crate::service::Secret;
 
 const ATTEMPTS_DEFAULT: u32 = 3;
 const ATTEMPTS_MAX: u32 = 100;
 
 /// What makes each worker thread's provider. Paths are relative to `base_dir`, the configuration file's folder.
 pub fn factory(options: &Options, base_dir: &Path) -> Result<Factory, Error> {
-    if !(1..=ATTEMPTS_MAX).contains(&attempts(options)) {
-        return Err(Error::option("attempts", format!("is {}; 1 to {ATTEMPTS_MAX} are allowed", attempts(options))));
-    }
+    allowed(attempts(options))?;
     match options {
         Options::Script(options) => {
             let script = script::Script::load(options, base_dir)?;
@@ -30,6 +30,21 @@ pub fn factory(options: &Options, base_dir: &Path) -> Result<Factory, Error> {
         Options::Anthropic(options) => http(Anthropic::new(options, key(options.api_key.as_ref(), base_dir)?)?, &options.base_url),
         Options::Gemini(options) => http(Gemini::new(options, key(options.api_key.as_ref(), base_dir)?)?, &options.base_url),
     }
+}
+
+/// The same of an AG-UI agent that stands in the place of a model, and its attempts.
+pub fn relay(options: &AguiOptions, base_dir: &Path) -> Result<(Factory, u32), Error> {
+    let attempts = allowed(options.attempts.unwrap_or(ATTEMPTS_DEFAULT))?;
+    // What a query holds may be a key.
+    let bare = options.url.split(['?', '#']).next().unwrap_or_default();
+    Ok((http(Relay::new(options, base_dir)?, bare)?, attempts))
+}
+
+fn allowed(attempts: u32) -> Result<u32, Error> {
+    if (1..=ATTEMPTS_MAX).contains(&attempts) {
+        return Ok(attempts);
+    }
+    Err(Error::option("attempts", format!("is {attempts}; 1 to {ATTEMPTS_MAX} are allowed")))
 }
 
 /// Attempts of a call, the first included.
@@ -43,12 +58,6 @@ pub fn attempts(options: &Options) -> u32 {
     .unwrap_or(ATTEMPTS_DEFAULT)
 }
 
-/// Makes ring the process's provider of TLS, once. Every client needs it.
-pub fn install_tls() {
-    // An error says that there is one already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-}
-
 fn http<A: Api>(api: A, base_url: &str) -> Result<Factory, Error> {
     let api = Arc::new(api);
     // What would fail on every worker thread fails here.
@@ -60,26 +69,7 @@ fn http<A: Api>(api: A, base_url: &str) -> Result<Factory, Error> {
 }
 
 fn key(secret: Option<&Secret>, base_dir: &Path) -> Result<Option<String>, Error> {
-    secret.map(|secret| resolve(secret, base_dir)).transpose()
-}
-
-fn resolve(secret: &Secret, base_dir: &Path) -> Result<String, Error> {
-    let (from, value) = match secret {
-        Secret::Env(name) => (name.clone(), std::env::var(name).map_err(|_| Error::SecretNotSet { name: name.clone() })?),
-        Secret::File(path) => {
-            let file = base_dir.join(path);
-            let value = std::fs::read_to_string(&file).map_err(|source| Error::SecretUnreadable { file: file.clone(), source })?;
-            (file.display().to_string(), value)
-        }
-    };
-    let value = value.trim();
-    if value.is_empty() {
-        return Err(Error::SecretUnusable { from, fault: "is empty" });
-    }
-    if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Error::SecretUnusable { from, fault: "has characters that can't stand in an HTTP header" });
-    }
-    Ok(value.to_owned())
+    Ok(secret.map(|secret| secret.resolve("api_key", base_dir)).transpose()?)
 }
 
 /// Stands in for a provider whose client could be made at the start and can't now.
@@ -160,7 +150,8 @@ mod tests {
     #[tokio::test]
     async fn each_thread_makes_its_own() {
         let factory = made(&openai(""), Path::new(".")).unwrap();
-        let request = CallRequest { model: None, system: None, messages: Vec::new(), tools: Vec::new(), index: 0, hidden: false };
+        let request =
+            CallRequest { model: None, system: None, messages: Vec::new(), tools: Vec::new(), index: 0, hidden: false, occasion: None };
         let items: Vec<_> = factory().start(request).collect().await;
         assert_eq!(items[0].as_ref().unwrap_err().kind, CallErrorKind::Unavailable);
     }

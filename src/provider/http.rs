@@ -9,7 +9,6 @@ mod options;
 #[cfg(test)]
 pub mod recorded;
 mod reply;
-mod secrets;
 #[cfg(test)]
 pub mod upstream;
 pub(super) mod usage;
@@ -24,12 +23,12 @@ use futures_util::{FutureExt, StreamExt, TryStreamExt, stream as streams};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url};
 
-use super::{Attempt, Chunk, Error, Provider, install_tls};
+use super::{Attempt, Chunk, Error, Provider};
 use crate::protocol::{CallError, CallErrorKind, CallRequest, Finish, Usage};
+use crate::service::{self, Secrets};
 
 pub(super) use options::{extra, finite, model, without};
 pub(super) use reply::Reply;
-use secrets::Secrets;
 
 /// An explanation of an error is read up to so many bytes.
 const EXPLANATION_BYTES_MAX: usize = 64 << 10;
@@ -41,6 +40,14 @@ const REPLY_BYTES_MAX: usize = 16 << 20;
 pub trait Api: std::fmt::Debug + Send + Sync + 'static {
     /// Reads the events of one reply.
     type Translator: Translate;
+
+    /// Whether an agent is behind it that stands in a model's place.
+    const IS_AGENT: bool = false;
+
+    /// Whether it wants to know the branch.
+    fn asks_for_branch(&self) -> bool {
+        false
+    }
 
     /// How it is reached.
     fn connection(&self) -> &Connection;
@@ -65,6 +72,9 @@ pub trait Translate: Send + 'static {
     /// The service's name, in reports of tokens and in errors' tables.
     const SERVICE: &'static str;
 
+    /// The most bytes of one event.
+    const EVENT_BYTES_MAX: usize = 4 << 20;
+
     /// Reads one event; its chunks are added to `chunks`.
     fn read(&mut self, name: &str, data: &str, chunks: &mut VecDeque<Chunk>) -> Result<Progress, CallError>;
 
@@ -77,6 +87,9 @@ pub trait Translate: Send + 'static {
     /// How the reply ended; [cut](CallErrorKind::Cut) when it didn't. `said_done`: the service said so, not only the model.
     /// Chunks that were held back are added to `chunks`.
     fn end(&mut self, said_done: bool, chunks: &mut VecDeque<Chunk>) -> Result<Finish, CallError>;
+
+    /// The reply has failed: what must not be lost of it is added to `chunks`.
+    fn give_up(&mut self, _chunks: &mut VecDeque<Chunk>) {}
 }
 
 /// Whether more is to come.
@@ -134,15 +147,29 @@ pub struct Connection {
 impl Connection {
     /// A service at `base_url`; an error shows `example` of one.
     pub fn new(base_url: &str, example: &str, connect_secs: u64, idle_secs: u64) -> Result<Self, Error> {
+        Self::to(service::base("base_url", base_url, example, "api_key")?, connect_secs, idle_secs)
+    }
+
+    /// A service at exactly this address, which stands at `key`.
+    pub fn at(key: &str, address: &str, example: &str, connect_secs: u64, idle_secs: u64) -> Result<Self, Error> {
+        let address = service::address(key, address, example, "headers")?;
+        // What a query holds may be a key.
+        let query = address.query().unwrap_or_default().replace(['=', '&'], " ");
+        let mut connection = Self::to(address, connect_secs, idle_secs)?;
+        connection.secrets.add_words(&query);
+        Ok(connection)
+    }
+
+    fn to(base: Url, connect_secs: u64, idle_secs: u64) -> Result<Self, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         Ok(Self {
-            base: options::base(base_url, example)?,
+            base,
             headers,
             secrets: Secrets::default(),
-            connect: options::seconds("connect_secs", connect_secs)?,
-            idle: options::seconds("idle_secs", idle_secs)?,
+            connect: service::seconds("connect_secs", connect_secs)?,
+            idle: service::seconds("idle_secs", idle_secs)?,
         })
     }
 
@@ -167,11 +194,16 @@ impl Connection {
 
     /// Sends these headers, whose values may be secrets, along with every request; `own` may not be among them.
     pub fn with_headers(mut self, headers: &std::collections::BTreeMap<String, String>, own: &[HeaderName]) -> Result<Self, Error> {
-        options::add_headers(&mut self.headers, headers, own)?;
+        service::add_headers(&mut self.headers, headers, own)?;
         for value in headers.values() {
             self.secrets.add_words(value);
         }
         Ok(self)
+    }
+
+    /// Where it is.
+    pub fn base(&self) -> &Url {
+        &self.base
     }
 
     /// The address of `path` below the base. Its parts are escaped where they must be.
@@ -186,16 +218,7 @@ impl Connection {
 
     /// A worker thread's own client. It keeps connections and uses them again; it follows no redirects.
     pub fn client(&self) -> Result<Client, reqwest::Error> {
-        install_tls();
-        let builder = Client::builder()
-            .user_agent(concat!("headwater/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(self.connect)
-            .tcp_nodelay(true);
-        // Plain HTTP needs no certificates, which a bare machine doesn't have; this machine itself needs no proxy.
-        let builder = if self.base.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
-        let builder = if self.is_local() { builder.no_proxy() } else { builder };
-        builder.build()
+        service::client(&self.base, self.connect)
     }
 
     /// The same with other limits of time.
@@ -205,13 +228,9 @@ impl Connection {
         Self { connect: wait, idle: wait, ..self }
     }
 
-    fn is_local(&self) -> bool {
-        matches!(self.base.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
-    }
-
     /// An error's text for people: without secrets, and without pieces of them.
     fn presentable(&self, mut error: CallError) -> CallError {
-        error.message = failure::clipped(&self.secrets.hide(&error.message));
+        error.message = service::clipped(&self.secrets.hide(&error.message));
         error
     }
 }
@@ -231,12 +250,20 @@ impl<A: Api> Http<A> {
 }
 
 impl<A: Api> Provider for Http<A> {
+    fn is_agent(&self) -> bool {
+        A::IS_AGENT
+    }
+
+    fn asks_for_branch(&self) -> bool {
+        self.api.asks_for_branch()
+    }
+
     fn start(&self, request: CallRequest) -> Attempt {
         let (api, client) = (Arc::clone(&self.api), self.client.clone());
         let presented = Arc::clone(&self.api);
         async move {
             let response = head(&*api, &client, &request).await?;
-            let body = response.bytes_stream().map_err(|error| failure::chain(&error));
+            let body = response.bytes_stream().map_err(|error| service::reasons(&error));
             Ok(Reply::new(body.boxed(), api.connection().idle, api.translator(&request)))
         }
         .map(|reply| match reply {

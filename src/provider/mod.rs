@@ -11,13 +11,14 @@ mod media;
 mod opaque;
 pub mod openai;
 mod options;
+mod relay;
 pub mod script;
 #[cfg(test)]
 mod tests;
 
 pub use error::Error;
-pub use factory::{attempts, factory, install_tls};
-pub use options::{Abilities, AnthropicOptions, GeminiOptions, OpenaiOptions, Options, ScriptOptions, Secret};
+pub use factory::{attempts, factory, relay as relay_factory};
+pub use options::{Abilities, AguiOptions, AnthropicOptions, GeminiOptions, OpenaiOptions, Options, ScriptOptions, UpstreamThread};
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use futures_util::Stream;
 
 use crate::ids::ToolCallId;
-use crate::protocol::{CallError, CallRequest, Finish, Usage};
+use crate::protocol::{CallError, CallRequest, Finish, Interrupt, Json, Usage};
 
 /// A piece of a model's answer. Text, reasoning and arguments come in pieces of any size; `Finished` comes once, last.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,8 +61,37 @@ pub enum Chunk {
     },
     /// Tokens, as reported so far; the last report counts.
     Usage(Usage),
+    /// Of an agent: the result of a call that it carried out itself.
+    ToolResult {
+        /// Which call.
+        of: CallOf,
+        /// What came of it.
+        content: String,
+        /// What went wrong.
+        error: Option<String>,
+    },
+    /// Of an agent: the state as it has become.
+    State(Json),
+    /// Of an agent: it goes on only when a person or an outside system has answered this.
+    Interrupt {
+        /// The call of the reply's that it is about.
+        of: Option<u32>,
+        /// What it asks.
+        interrupt: Box<Interrupt>,
+    },
+    /// Of an agent: the reply is whole, with the results of its calls, and what follows is another one.
+    Next,
     /// The model is done.
     Finished(Finish),
+}
+
+/// Which call a result is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallOf {
+    /// That one of the reply's.
+    Reply(u32),
+    /// One of a reply before it, by its name in the session.
+    Before(ToolCallId),
 }
 
 /// What an opaque form is of.
@@ -75,7 +105,8 @@ pub enum EncryptedOf {
     ToolCall(u32),
 }
 
-/// One attempt: pieces until `Chunk::Finished` or an error, then nothing. Dropping it closes the connection.
+/// One attempt: pieces until `Chunk::Finished` or an error, then nothing. Dropping it closes the connection. An agent's goes on after
+/// `Chunk::Next`, whoever still wants to hear it.
 pub type Attempt = Pin<Box<dyn Stream<Item = Result<Chunk, CallError>>>>;
 
 /// A configured provider and model. Each worker thread has its own.
@@ -83,6 +114,17 @@ pub trait Provider {
     /// Begins one attempt. Nothing is sent before the stream is polled. A stream that ends without `Finished` is a bug of the
     /// provider's: it reports [`CallErrorKind::Cut`](crate::protocol::CallErrorKind::Cut) itself.
     fn start(&self, request: CallRequest) -> Attempt;
+
+    /// Whether it is an agent that stands in a model's place: it is told the [occasion](CallRequest::occasion), carries out calls itself,
+    /// and may say several things one after another.
+    fn is_agent(&self) -> bool {
+        false
+    }
+
+    /// Whether it wants to know the [branch](crate::protocol::Occasion::branch), whose name takes a look at the whole tree.
+    fn asks_for_branch(&self) -> bool {
+        false
+    }
 }
 
 /// Makes a worker thread's own [`Provider`].

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::de::{self, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer};
+
+use crate::service::{Given, Secret};
 
 /// `[llm.<id>]`: a provider and a model.
 #[derive(Clone, Debug, Deserialize)]
@@ -135,48 +136,46 @@ pub struct GeminiOptions {
     pub extra: BTreeMap<String, toml::Value>,
 }
 
-/// A reference to a secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Secret {
-    /// `{ env = "NAME" }`: an environment variable.
-    Env(String),
-    /// `{ file = "PATH" }`: a file that holds it, white space trimmed.
-    File(PathBuf),
+/// `[agent.<id>.worker]` with `kind = "agui"`: an AG-UI agent in the place of the model.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AguiOptions {
+    /// Where its runs go by POST.
+    pub url: String,
+    /// More headers of its requests.
+    #[serde(default)]
+    pub headers: BTreeMap<String, Given>,
+    /// What one of its threads is.
+    #[serde(default)]
+    pub upstream_thread: UpstreamThread,
+    /// To connect, in seconds.
+    #[serde(default = "ten")]
+    pub connect_secs: u64,
+    /// Until the first byte, and between two pieces, in seconds: an agent that carries out a tool says nothing.
+    #[serde(default = "five_minutes")]
+    pub idle_secs: u64,
+    /// Attempts of a run, the first included.
+    pub attempts: Option<u32>,
 }
 
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SecretVisitor)
+impl AguiOptions {
+    /// What the agent can do, as far as anybody knows: it is sent whatever there is.
+    pub fn abilities(&self) -> Abilities {
+        Abilities { image: true, audio: true, video: true, pdf: true, file: true, reasoning: true }
     }
 }
 
-/// Takes a table only, and says so without repeating what stood there: it may be the secret itself.
-struct SecretVisitor;
-
-impl<'de> Visitor<'de> for SecretVisitor {
-    type Value = Secret;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("`{ env = \"NAME\" }` or `{ file = \"PATH\" }`")
-    }
-
-    fn visit_str<E: de::Error>(self, _: &str) -> Result<Secret, E> {
-        Err(E::custom("a secret is named, never written here: use `{ env = \"NAME\" }` or `{ file = \"PATH\" }`"))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Secret, A::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Reference {
-            env: Option<String>,
-            file: Option<PathBuf>,
-        }
-        match Reference::deserialize(MapAccessDeserializer::new(map))? {
-            Reference { env: Some(name), file: None } => Ok(Secret::Env(name)),
-            Reference { env: None, file: Some(path) } => Ok(Secret::File(path)),
-            Reference { .. } => Err(de::Error::custom("a secret has exactly one of `env` and `file`")),
-        }
-    }
+/// What a thread of an AG-UI agent upstream is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UpstreamThread {
+    /// One run: it is told everything each time, and what it remembers doesn't matter.
+    #[default]
+    Run,
+    /// One branch of the conversation.
+    Branch,
+    /// The session.
+    Session,
 }
 
 fn openai_base_url() -> String {
@@ -197,6 +196,10 @@ fn reply_tokens() -> u64 {
 
 fn ten() -> u64 {
     10
+}
+
+fn five_minutes() -> u64 {
+    300
 }
 
 fn sixty() -> u64 {

@@ -5,20 +5,15 @@ mod said;
 mod tests;
 mod wordings;
 
-use std::time::UNIX_EPOCH;
-
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 
-use crate::clock;
 use crate::protocol::{CallError, CallErrorKind};
-use said::{Said, millis};
-
-/// An error's text has at most so many characters.
-const MESSAGE_CHARS_MAX: usize = 500;
+use crate::service::{reasons, retry_after_ms};
+use said::Said;
 
 /// A service that was not reached, or whose answer isn't HTTP.
 pub(super) fn of_connection(error: &reqwest::Error) -> CallError {
-    let reason = chain(error);
+    let reason = reasons(error);
     let (kind, what) = if error.is_timeout() {
         (CallErrorKind::TimedOut, "the provider could not be reached in time")
     } else if reason.contains("invalid HTTP") || reason.contains("message head is too large") {
@@ -64,40 +59,4 @@ pub(in crate::provider) fn of_event(data: &str) -> CallError {
     let mut error = CallError::new(wordings::kind(&said, None), format!("the provider reported an error: {message}"));
     error.retry_after_ms = said.retry_after_ms;
     error
-}
-
-/// An error and what caused it, in one line, without the address (which may hold more than people should see).
-pub(super) fn chain(error: &reqwest::Error) -> String {
-    let mut reasons = Vec::new();
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        reasons.push(error.to_string());
-        source = error.source();
-    }
-    // Each names the next one now and then.
-    reasons.dedup_by(|next, reason| reason.ends_with(&**next));
-    if reasons.is_empty() { "no reason is known".to_owned() } else { reasons.join(": ") }
-}
-
-/// At most 500 characters, in one line.
-pub(super) fn clipped(message: &str) -> String {
-    let line = |character: char| if character.is_control() { ' ' } else { character };
-    if message.chars().count() <= MESSAGE_CHARS_MAX {
-        return message.chars().map(line).collect();
-    }
-    message.chars().take(MESSAGE_CHARS_MAX - 1).map(line).chain(['…']).collect()
-}
-
-/// The pause that is asked for: `retry-after-ms`, or `retry-after` in seconds or as the time when it is over.
-fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
-    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    let number = |name: &str| text(name)?.parse::<f64>().ok();
-    let until = || {
-        let until = httpdate::parse_http_date(text("retry-after")?).ok()?;
-        let until = u64::try_from(until.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()?;
-        // One that is over is none.
-        until.checked_sub(clock::now()).filter(|pause| *pause > 0)
-    };
-    let seconds = || number("retry-after").and_then(|seconds| millis(seconds * 1000.0));
-    number("retry-after-ms").and_then(millis).or_else(seconds).or_else(until)
 }

@@ -16,9 +16,6 @@ use crate::protocol::{CallError, CallErrorKind, Finish, Usage};
 use crate::provider::Chunk;
 use crate::sse::Decoder;
 
-/// The most bytes of one event.
-const EVENT_BYTES_MAX: usize = 4 << 20;
-
 /// What may follow the last event, and for how long, so that the connection can be used again.
 const REST_BYTES_MAX: usize = 64 << 10;
 const REST_TIME_MAX: Duration = Duration::from_secs(1);
@@ -53,7 +50,7 @@ impl<T: Translate> Reply<T> {
     pub fn new(body: Body, idle: Duration, translator: T) -> Self {
         Self {
             body: Some(body),
-            decoder: Decoder::new(EVENT_BYTES_MAX),
+            decoder: Decoder::new(T::EVENT_BYTES_MAX),
             translator,
             chunks: VecDeque::new(),
             error: None,
@@ -137,7 +134,10 @@ impl<T: Translate> Reply<T> {
         self.chunks.extend(usage.map(|usage| Chunk::Usage(Usage { provider: Some(T::SERVICE.to_owned()), ..usage })));
         match end {
             Ok(finish) => self.chunks.push_back(Chunk::Finished(finish)),
-            Err(error) => self.error = Some(error),
+            Err(error) => {
+                self.translator.give_up(&mut self.chunks);
+                self.error = Some(error);
+            }
         }
     }
 

@@ -31,7 +31,7 @@ impl<A: Api> Asked<A> {
 
     async fn next(&self) -> Items {
         let messages = vec![Message::text(Role::User, "q").into()];
-        let request = CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false };
+        let request = CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false, occasion: None };
         tokio::time::timeout(PATIENCE, self.provider.start(request).collect()).await.expect("an end")
     }
 }

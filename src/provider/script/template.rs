@@ -160,7 +160,7 @@ mod tests {
         let message = |role, text| Arc::new(Message::text(role, text));
         let messages = vec![message(Role::User, "one"), message(Role::Assistant, "1"), message(Role::User, "{count}")];
         let system = Some("Be kind.".to_owned());
-        let request = CallRequest { model: None, system, messages, tools: Vec::new(), index: 2, hidden: false };
+        let request = CallRequest { model: None, system, messages, tools: Vec::new(), index: 2, hidden: false, occasion: None };
         Template::parse(text).unwrap().render(&Reading::of(&request))
     }
 

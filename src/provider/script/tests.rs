@@ -18,7 +18,7 @@ fn script(rules: &str) -> Script {
 
 fn request(messages: Vec<Message>) -> CallRequest {
     let messages = messages.into_iter().map(Arc::new).collect();
-    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false }
+    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false, occasion: None }
 }
 
 fn user(text: &str) -> Message {
@@ -40,6 +40,9 @@ fn said(items: &[Result<Chunk, CallError>]) -> String {
             Ok(Chunk::ToolCall { index, name, .. }) => write!(said, "[{index} {name}]").unwrap(),
             Ok(Chunk::Usage(_) | Chunk::Encrypted { .. }) => {}
             Ok(Chunk::Finished(finish)) => write!(said, " <{finish:?}>").unwrap(),
+            Ok(other @ (Chunk::ToolResult { .. } | Chunk::State(_) | Chunk::Interrupt { .. } | Chunk::Next)) => {
+                panic!("no model says {other:?}")
+            }
             Err(error) => write!(said, " <{:?}>", error.kind).unwrap(),
         }
     }

@@ -32,7 +32,7 @@ fn provider_with(kind: &str, base_url: &str, more: &str) -> Box<dyn Provider> {
 /// A call that reads one message.
 fn request() -> CallRequest {
     let messages = vec![Message::text(Role::User, "q").into()];
-    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false }
+    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false, occasion: None }
 }
 
 async fn asked(provider: &dyn Provider, request: CallRequest) -> Items {

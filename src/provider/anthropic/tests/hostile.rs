@@ -190,6 +190,9 @@ async fn halves_in_two_pieces() {
             Chunk::Reasoning(text) | Chunk::Text(text) | Chunk::ToolArguments { delta: text, .. } => text,
             Chunk::ToolCall { .. } => "|".to_owned(),
             Chunk::Usage(_) | Chunk::Finished(_) | Chunk::Encrypted { .. } => String::new(),
+            other @ (Chunk::ToolResult { .. } | Chunk::State(_) | Chunk::Interrupt { .. } | Chunk::Next) => {
+                panic!("no model says {other:?}")
+            }
         })
         .collect();
     assert_eq!(said, "a🌊\u{FFFD}b🌊|{\"a\":\"🌊\"}");

@@ -21,5 +21,5 @@ fn options(base_url: &str) -> AnthropicOptions {
 /// A call that reads one message.
 fn request(text: &str) -> CallRequest {
     let messages = vec![Message::text(Role::User, text).into()];
-    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false }
+    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false, occasion: None }
 }

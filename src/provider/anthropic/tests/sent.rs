@@ -242,7 +242,7 @@ fn options_that_cannot_be_used_are_named() {
         let mut options = options("https://api.example.com/v1/");
         change(&mut options);
         match Anthropic::new(&options, None) {
-            Err(Error::Option { key, message }) => format!("{key}: {message}"),
+            Err(Error::Option(wrong)) => wrong.to_string(),
             other => panic!("{other:?}"),
         }
     };

@@ -28,7 +28,7 @@ fn gemini() -> Gemini {
 /// A call that reads one message.
 fn request(text: &str) -> CallRequest {
     let messages = vec![Message::text(Role::User, text).into()];
-    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false }
+    CallRequest { model: None, system: None, messages, tools: Vec::new(), index: 0, hidden: false, occasion: None }
 }
 
 /// A call that reads these.

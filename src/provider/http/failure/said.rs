@@ -1,8 +1,8 @@
 //! What a service said about an error: the many shapes of it, read into one. May not know what any of it means.
 
-use std::time::Duration;
-
 use serde_json::Value;
+
+use crate::service::millis;
 
 /// An error that one service passes on for another is read so deep.
 const DEPTH_MAX: usize = 3;
@@ -108,10 +108,4 @@ fn number(code: &Value) -> Option<u16> {
 fn retry_delay_ms(details: &Value) -> Option<u64> {
     let delay = details.as_array()?.iter().find_map(|detail| detail.get("retryDelay"))?.as_str()?;
     millis(delay.strip_suffix('s')?.parse::<f64>().ok()? * 1000.0)
-}
-
-/// A pause that somebody may mean.
-pub(super) fn millis(millis: f64) -> Option<u64> {
-    let pause = Some(millis).filter(|millis| (0.0..1e12).contains(millis)).map(|millis| Duration::from_secs_f64(millis / 1000.0))?;
-    u64::try_from(pause.as_millis()).ok()
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
+use crate::clock;
 
 fn answer(status: u16, body: &str) -> (CallErrorKind, String) {
     let error = of_answer(status, &HeaderMap::new(), body);
@@ -98,13 +99,6 @@ fn pauses_are_read_in_seconds_in_milliseconds_and_as_a_time() {
     for none in ["Wed, 21 Oct 2026 07:28:00 GMT", "-1", "nan", "1e99", ""] {
         assert_eq!(pause(&[("retry-after", none)]), None, "{none}");
     }
-}
-
-#[test]
-fn messages_are_clipped_to_one_line() {
-    assert_eq!(clipped("a\nb"), "a b");
-    let clipped = clipped(&"ż".repeat(501));
-    assert_eq!((clipped.chars().count(), clipped.ends_with("ż…")), (500, true));
 }
 
 /// JSON as services might send it, with the words and fields that mean something, in places where they may not.
