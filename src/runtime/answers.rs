@@ -13,7 +13,7 @@ use crate::clock;
 use crate::engine::{self, Record};
 use crate::ids::TurnId;
 use crate::protocol::{
-    Code, Cursor, Event, EventBody, HeadAnswer, HeadMove, Refusal, Running, SessionPage, SessionUpdate, Snapshot, TreePage, TreeQuery,
+    Code, Cursor, Event, EventBody, HeadAnswer, HeadMove, Json, Refusal, Running, SessionPage, SessionUpdate, Snapshot, TreePage, TreeQuery,
 };
 
 /// A reader that comes back to a reply in the making gets it in parts of about so many bytes.
@@ -30,7 +30,15 @@ impl Task {
         messages.extend(read);
         messages.extend(message.map(Arc::new));
         messages.extend(others);
-        Ok(Arc::new(Snapshot { messages, state: None, writing }))
+        let interrupts = self.log.session.open_interrupts().to_vec();
+        let state = self.told_state().await?;
+        Ok(Arc::new(Snapshot { messages, state, interrupts, writing }))
+    }
+
+    /// The state, as people are told of it who may hold another.
+    pub(super) async fn told_state(&mut self) -> Result<Option<Json>, Refusal> {
+        self.log.recall_state().await?;
+        Ok(self.log.session.told_state().ok().flatten())
     }
 
     /// The conversation, and what follows while a turn runs.
@@ -38,7 +46,7 @@ impl Task {
         self.must_exist()?;
         let snapshot = self.snapshot().await?;
         let session = &self.log.session;
-        let waiting = if session.is_waiting() { session.tree.open_calls().to_vec() } else { Vec::new() };
+        let waiting = session.turn.as_ref().and_then(|turn| session.waits(&turn.id)).unwrap_or_default();
         // One that a later version must go on with says nothing here.
         let turn = session.turn.as_ref().filter(|_| engine::is_running(session));
         let turn = turn.map(|turn| Running { turn_id: turn.id.clone(), started_at: turn.started_at });
@@ -73,6 +81,7 @@ impl Task {
         self.must_exist()?;
         let nodes = engine::reader_nodes(&self.log.session);
         self.log.recall(nodes).await?;
+        self.log.recall_state().await?;
         engine::page(&self.log.session, &self.log.key.session).ok_or_else(|| self.not_found())
     }
 

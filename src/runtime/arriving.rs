@@ -43,6 +43,6 @@ impl Task {
         self.log.recall(nodes.iter().copied()).await?;
         let mut messages = engine::messages_of(&self.log.session, nodes);
         messages.extend(waiting);
-        Ok(Some(Arc::new(Snapshot { messages, state: None, writing: None })))
+        Ok(Some(Arc::new(Snapshot { messages, ..Snapshot::default() })))
     }
 }

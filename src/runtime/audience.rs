@@ -208,7 +208,12 @@ impl Audience {
         let mut events: Vec<Event> = closing.into_iter().collect();
         for (seq, record) in (first..).zip(records) {
             inside = inside.filter(|_| matches!(&record.body, Body::MessageNew(new) if new.call_id.is_none()));
-            let Some(body) = told(record) else { continue };
+            let body = match &record.body {
+                // What changed of the state before is no use to who is told the state after.
+                Body::StateUpdated(updated) if snapshot.is_some() => Some(updated.whole()),
+                _ => told(record),
+            };
+            let Some(body) = body else { continue };
             let (at, cursor) = (record.at, Some(Cursor { seq, within: inside.or(within) }));
             match bound(&body) {
                 Bound::Goes => events.push(Event { cursor, at, body }),

@@ -11,8 +11,10 @@ use super::runs::Place;
 use super::transfer::Carried;
 use super::{Active, Joined, Submitted};
 use crate::engine::Submit;
-use crate::ids::{NodeId, TurnId};
-use crate::protocol::{Cursor, Forked, HeadAnswer, HeadMove, Imported, Refusal, SessionPage, SessionUpdate, Snapshot, TreePage, TreeQuery};
+use crate::ids::{DecisionId, NodeId, TurnId};
+use crate::protocol::{
+    Cursor, DecisionAnswer, Forked, HeadAnswer, HeadMove, Imported, Refusal, SessionPage, SessionUpdate, Snapshot, TreePage, TreeQuery,
+};
 
 /// Where an answer goes.
 pub type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -41,8 +43,8 @@ pub enum Command {
     Follow(Follow, Answer<Followed>),
     /// Where a run is.
     Run(TurnId, Answer<Place>),
-    /// The conversation as it reads at a node, or at nothing.
-    ReadAt(Option<NodeId>, Answer<Arc<Snapshot>>),
+    /// The conversation as it reads at a node, or at nothing, when the record at this position had been written.
+    ReadAt(Option<NodeId>, u64, Answer<Arc<Snapshot>>),
     /// The conversation as the call reads it that writes, or wrote, this reply.
     ReadBefore(NodeId, Answer<Option<Arc<Snapshot>>>),
     /// The conversation without the reply in the making, and the run that makes one.
@@ -55,6 +57,8 @@ pub enum Command {
     Import(Vec<Bytes>, Answer<Imported>),
     /// Leave nothing behind.
     Erase(Answer<()>),
+    /// Carry out a worker's answer to this decision; whether it wasn't answered before.
+    Decide(DecisionId, Box<DecisionAnswer>, Answer<bool>),
     /// Only be there: outstanding work goes on.
     Open(Answer<()>),
     /// Another session needs the room: leave memory, unless something goes on.
@@ -69,14 +73,14 @@ impl Command {
         match self {
             Self::Submit(_, answer) => refuse(answer, refusal),
             Self::Join(answer) => refuse(answer, refusal),
-            Self::Cancel(_, answer) | Self::Leave(_, answer) => refuse(answer, refusal),
+            Self::Cancel(_, answer) | Self::Leave(_, answer) | Self::Decide(_, _, answer) => refuse(answer, refusal),
             Self::MoveHead(_, answer) => refuse(answer, refusal),
             Self::Update(_, answer) | Self::Page(answer) => refuse(answer, refusal),
             Self::Tree(_, answer) => refuse(answer, refusal),
             Self::Events(_, answer) => refuse(answer, refusal),
             Self::Follow(_, answer) => refuse(answer, refusal),
             Self::Run(_, answer) => refuse(answer, refusal),
-            Self::ReadAt(_, answer) => refuse(answer, refusal),
+            Self::ReadAt(_, _, answer) => refuse(answer, refusal),
             Self::ReadBefore(_, answer) => refuse(answer, refusal),
             Self::Hydrate(answer) => refuse(answer, refusal),
             Self::Carry(_, answer) => refuse(answer, refusal),

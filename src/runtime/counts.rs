@@ -40,14 +40,15 @@ impl Closing {
 #[derive(Debug)]
 pub struct Counts {
     shared: Arc<Shared>,
-    turn: Option<Begun>,
+    /// The turn that is there, and those that pause elsewhere.
+    turns: Vec<Begun>,
     running: bool,
     waiting: bool,
     queued: usize,
     closing: Closing,
 }
 
-/// The turn that is there.
+/// A turn that has begun.
 #[derive(Debug)]
 struct Begun {
     id: TurnId,
@@ -60,9 +61,9 @@ impl Counts {
     pub fn opened(shared: Arc<Shared>, session: &Session) -> Self {
         metrics::counter!(names::SESSIONS_OPENED).increment(1);
         metrics::gauge!(names::SESSIONS).increment(1.0);
-        let turn = session.turn.as_ref();
-        let turn = turn.map(|turn| Begun { id: turn.id.clone(), agent: turn.agent_id.clone(), at: turn.started_at });
-        let mut counts = Self { shared, turn, running: false, waiting: false, queued: 0, closing: Closing::Failed };
+        let turns = session.turn.iter().chain(session.suspended().iter().map(|suspended| &suspended.turn));
+        let turns = turns.map(|turn| Begun { id: turn.id.clone(), agent: turn.agent_id.clone(), at: turn.started_at }).collect();
+        let mut counts = Self { shared, turns, running: false, waiting: false, queued: 0, closing: Closing::Failed };
         counts.hold(session, false);
         counts
     }
@@ -91,7 +92,7 @@ impl Counts {
                 Body::TurnStarted(started) => {
                     let begun = Begun { id: started.turn_id.clone(), agent: started.agent_id.clone(), at: record.at };
                     metrics::counter!(names::TURNS_STARTED, "agent" => self.label(&begun.agent)).increment(1);
-                    self.turn = Some(begun);
+                    self.turns.push(begun);
                 }
                 Body::TurnCompleted(ended) => self.ended(key, &ended.turn_id, record.at, "completed", None),
                 Body::TurnFailed(ended) => self.ended(key, &ended.turn_id, record.at, "failed", Some(ended.code)),
@@ -105,6 +106,9 @@ impl Counts {
                 | Body::TurnJoined(_)
                 | Body::TurnWaiting(_)
                 | Body::TurnRecovered(_)
+                | Body::SessionInterrupted(_)
+                | Body::InterruptResumed(_)
+                | Body::TurnSuspended(_)
                 | Body::CallStarted(_)
                 | Body::CallCompleted(_)
                 | Body::CallFailed(_)
@@ -121,23 +125,31 @@ impl Counts {
                 | Body::DecisionAsked(_)
                 | Body::DecisionAnswered(_)
                 | Body::DecisionFailed(_)
+                | Body::ToolCallsTaken(_)
+                | Body::ToolCallStarted(_)
+                | Body::ToolCallCompleted(_)
+                | Body::ToolCallFailed(_)
+                | Body::StateUpdated(_)
+                | Body::AgentUpdated(_)
+                | Body::Custom(_)
                 | Body::Unknown(_) => {}
             }
         }
     }
 
     /// An agent as a label. What isn't configured, such as those of imported logs, has one in common.
-    fn label(&self, agent: &AgentId) -> String {
+    pub(super) fn label(&self, agent: &AgentId) -> String {
         if self.shared.options.agents.contains_key(agent) { agent.to_string() } else { "other".to_owned() }
     }
 
     /// A turn ended; one that never began to run is told of, and isn't counted.
     fn ended(&mut self, key: &SessionKey, id: &TurnId, at: Millis, outcome: &'static str, code: Option<Code>) {
         let code = code.map(Code::as_str);
-        let Some(Begun { id, agent, at: began }) = self.turn.take_if(|begun| begun.id == *id) else {
+        let Some(place) = self.turns.iter().position(|begun| begun.id == *id) else {
             tracing::info!(session.id = %key, turn.id = %id, outcome, "a turn that waited ended");
             return;
         };
+        let Begun { id, agent, at: began } = self.turns.remove(place);
         let duration_ms = at.saturating_sub(began);
         tracing::info!(session.id = %key, turn.id = %id, agent.id = %agent, outcome, error = code, duration_ms, "turn ended");
         metrics::counter!(names::TURNS_ENDED, "agent" => self.label(&agent), "outcome" => outcome).increment(1);
@@ -226,6 +238,52 @@ impl Drop for Timing {
     fn drop(&mut self) {
         if !self.ended {
             self.end("voided");
+        }
+    }
+}
+
+/// An attempt to ask an agent's worker, as it is timed. Dropped before it [ended](Self::ended), it was given up.
+#[derive(Debug)]
+pub struct AskTiming {
+    agent: String,
+    started: Instant,
+    deadline: Millis,
+    ended: bool,
+}
+
+impl AskTiming {
+    /// Of an attempt that starts now; `agent` as a label.
+    pub fn start(agent: String, deadline: Millis) -> Self {
+        Self { agent, started: clock::instant(), deadline, ended: false }
+    }
+
+    /// How long it has been.
+    pub fn millis(&self) -> u128 {
+        clock::instant().duration_since(self.started).as_millis()
+    }
+
+    /// It ended: with an answer, or not.
+    pub fn ended(&mut self, failure: Option<Code>) {
+        self.end(match failure {
+            None => "answered",
+            Some(Code::WorkerTimedOut) => "timed_out",
+            Some(Code::WorkerBadAnswer) => "bad_answer",
+            Some(_) => "failed",
+        });
+    }
+
+    fn end(&mut self, outcome: &'static str) {
+        self.ended = true;
+        let seconds = clock::instant().duration_since(self.started).as_secs_f64();
+        metrics::counter!(names::DECISION_ATTEMPTS, "agent" => self.agent.clone(), "outcome" => outcome).increment(1);
+        metrics::histogram!(names::DECISION_ATTEMPT_SECONDS, "agent" => self.agent.clone(), "outcome" => outcome).record(seconds);
+    }
+}
+
+impl Drop for AskTiming {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(if clock::now() >= self.deadline { "timed_out" } else { "voided" });
         }
     }
 }

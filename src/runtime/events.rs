@@ -192,16 +192,16 @@ impl EventStream {
                 }
             }
         }
+        let seq = cursor.map_or(0, |cursor| cursor.seq);
         let node = if let Some(kept) = kept {
             Some(kept.clone())
         } else {
-            let seq = cursor.map_or(0, |cursor| cursor.seq);
             self.shared.head_at(&self.key, seq).await.map_err(|refusal| StreamEnd::Failed(refusal.code))?
         };
         loop {
             self.must_go_on()?;
             let node = node.clone();
-            match self.shared.ask(&self.key, |answer| Command::ReadAt(node, answer)).await.flatten() {
+            match self.shared.ask(&self.key, |answer| Command::ReadAt(node, seq, answer)).await.flatten() {
                 Ok(snapshot) => return Ok(Some(snapshot)),
                 Err(refusal) => drop(self.refused(&refusal).await?),
             }
@@ -335,6 +335,9 @@ fn ends_attempt(body: &Body) -> bool {
         | Body::TurnFailed(_)
         | Body::TurnCancelled(_)
         | Body::TurnRecovered(_)
+        | Body::SessionInterrupted(_)
+        | Body::InterruptResumed(_)
+        | Body::TurnSuspended(_)
         | Body::ContextLimited(_)
         | Body::ContextReplaced(_)
         | Body::ContextKept(_)
@@ -347,6 +350,13 @@ fn ends_attempt(body: &Body) -> bool {
         | Body::DecisionAsked(_)
         | Body::DecisionAnswered(_)
         | Body::DecisionFailed(_)
+        | Body::ToolCallsTaken(_)
+        | Body::ToolCallStarted(_)
+        | Body::ToolCallCompleted(_)
+        | Body::ToolCallFailed(_)
+        | Body::StateUpdated(_)
+        | Body::AgentUpdated(_)
+        | Body::Custom(_)
         | Body::Unknown(_) => false,
     }
 }

@@ -14,7 +14,7 @@ use crate::protocol::{CallRequest, Code, Refusal};
 impl Task {
     /// Begins to have a summary written, when one is due; whether it was. Nothing new is begun while the server stops.
     pub(super) async fn begin_job(&mut self) -> Result<bool, Refusal> {
-        if self.is_draining() || !engine::context::is_job_due(&self.log.session, &self.worker.shared.agents) {
+        if self.is_draining() || !engine::context::is_job_due(&self.log.session, &self.agents()) {
             return Ok(false);
         }
         let records = engine::context::begin_job(&self.log.session, &self.context());
@@ -52,13 +52,15 @@ impl Task {
         let window = self.worker.shared.agents.get(&job.agent_id).and_then(|agent| agent.window);
         let (system, message) = engine::context::request(session, &job.summary, window).ok()?;
         let messages = vec![Arc::new(message)];
-        let request = CallRequest { model: job.model.clone(), system: Some(system), messages, tools: Vec::new(), index: 0, hidden: true };
+        let own = || self.own_llm(&job.agent_id).filter(|(llm, _)| job.llm.as_ref().is_none_or(|wish| wish == llm));
+        let model = job.model.clone().or_else(|| own().and_then(|(_, model)| model.cloned()));
+        let request = CallRequest { model, system: Some(system), messages, tools: Vec::new(), index: 0, hidden: true, occasion: None };
         Some((self.job_llm().unwrap_or_default().to_owned(), request))
     }
 
     fn job_llm(&self) -> Option<&str> {
         let job = self.log.session.job.as_ref()?;
-        let own = || self.worker.shared.options.agents.get(&job.agent_id).map(|agent| agent.llm.as_str());
+        let own = || self.own_llm(&job.agent_id).map(|(llm, _)| llm);
         job.llm.as_deref().or_else(own)
     }
 
@@ -66,7 +68,7 @@ impl Task {
     pub(super) async fn job_ended(&mut self, ended: Ended) -> Result<(), Refusal> {
         let Some(mut running) = self.job.take() else { return Ok(()) };
         let Effect::Job { id, attempt } = running.effect().clone() else { return Ok(()) };
-        let outcome = ended.map(|finish| Finished { message: running.message(), finish, usage: running.usage() });
+        let outcome = ended.map(|finish| Finished::of_model(running.message(), finish, running.usage()));
         running.ended(outcome.as_ref().err().map(|error| error.kind));
         let (session, llm, duration_ms) = (&self.log.key, running.timing().llm(), running.timing().millis());
         match &outcome {

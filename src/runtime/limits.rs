@@ -19,6 +19,9 @@ pub struct Limits {
     pub reader_batches_max: NonZeroUsize,
     /// The same in bytes, about.
     pub reader_bytes_max: NonZeroUsize,
+    /// The most tool calls of one session that are carried out at a time; the others wait.
+    #[serde(default = "tools_parallel")]
+    pub tools_parallel: NonZeroUsize,
     /// The most model calls of one turn.
     pub calls_per_turn_max: NonZeroU32,
     /// The most turns that wait in one session.
@@ -28,6 +31,9 @@ pub struct Limits {
     /// The most bytes that wait for one session's next model call.
     #[serde(default = "arrivals_bytes")]
     pub arrivals_bytes_max: NonZeroUsize,
+    /// The largest state of an agent, in bytes; what is overridden of agents has as much room.
+    #[serde(default = "state_bytes")]
+    pub state_bytes_max: NonZeroUsize,
     /// The largest reply, in bytes; a model that says more has failed.
     pub reply_bytes_max: NonZeroUsize,
     /// The most tool calls of one reply; a model that asks for more has failed.
@@ -70,10 +76,12 @@ impl Limits {
         "session_requests_max",
         "reader_batches_max",
         "reader_bytes_max",
+        "tools_parallel",
         "calls_per_turn_max",
         "queue_turns_max",
         "queue_messages_max",
         "arrivals_bytes_max",
+        "state_bytes_max",
         "reply_bytes_max",
         "reply_calls_max",
         "arguments_bytes_max",
@@ -99,12 +107,20 @@ impl Limits {
     }
 }
 
+fn tools_parallel() -> NonZeroUsize {
+    at_least_one(8)
+}
+
 fn at_least_one(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
 }
 
 fn arrivals_bytes() -> NonZeroUsize {
     at_least_one(4 << 20)
+}
+
+fn state_bytes() -> NonZeroUsize {
+    at_least_one(1 << 20)
 }
 
 fn reply_calls() -> NonZeroUsize {

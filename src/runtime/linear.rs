@@ -24,7 +24,7 @@ struct Open {
 impl Linear {
     /// Takes what came.
     pub fn push(&mut self, chunk: Chunk) {
-        if let Chunk::Finished(_) = chunk {
+        if let Chunk::Finished(_) | Chunk::Next = chunk {
             // Whatever is cut stays cut.
             while !self.held.is_empty() {
                 self.open = None;
@@ -72,7 +72,15 @@ impl Linear {
                 }
             }
             Chunk::Text(_) | Chunk::Reasoning(_) | Chunk::ToolCall { .. } if self.open.is_some() => return self.held.push_back(chunk),
-            Chunk::Text(_) | Chunk::Reasoning(_) | Chunk::Usage(_) | Chunk::Finished(_) => {}
+            Chunk::Text(_)
+            | Chunk::Reasoning(_)
+            | Chunk::Usage(_)
+            // Told when the reply is whole.
+            | Chunk::ToolResult { .. }
+            | Chunk::State(_)
+            | Chunk::Interrupt { .. }
+            | Chunk::Next
+            | Chunk::Finished(_) => {}
             Chunk::ToolCall { index, .. } => self.open = Some(Open { index: *index, arguments: Arguments::default() }),
         }
         self.ready.push_back(chunk);
@@ -144,6 +152,10 @@ mod tests {
             Chunk::ToolArguments { index, delta } => format!("{index} {delta}"),
             Chunk::Encrypted { value, .. } => format!("opaque {value}"),
             Chunk::Usage(_) => "usage".to_owned(),
+            Chunk::ToolResult { of, .. } => format!("{of:?} result"),
+            Chunk::State(state) => format!("state {}", state.get()),
+            Chunk::Interrupt { interrupt, .. } => format!("interrupt {}", interrupt.id),
+            Chunk::Next => "next".to_owned(),
             Chunk::Finished(_) => "finished".to_owned(),
         }
     }

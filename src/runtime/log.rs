@@ -1,5 +1,6 @@
 //! A session and its log: folded when it is opened, from its snapshot where there is one; appended to before anyone is told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use super::masked;
 use super::pages::{PAGE, Page, Pages, Unfolded};
 use crate::clock;
 use crate::engine::record::Body;
-use crate::engine::{self, Ix, Record, Session};
+use crate::engine::{self, InLog, Ix, Record, Session};
 use crate::ids::SessionKey;
 use crate::meters::names;
-use crate::protocol::{Code, Refusal};
+use crate::protocol::{Code, Json, Refusal};
 use crate::store::{self, Append, Header, Outcome, Position, Store};
 
 /// How often an append whose outcome is unknown is tried again.
@@ -187,6 +188,49 @@ impl Log {
             }
         }
         Ok(())
+    }
+
+    /// Takes the state at the head, and what is overridden there, into memory.
+    pub async fn recall_state(&mut self) -> Result<(), Refusal> {
+        for InLog(seq) in self.session.state_in_log().into_iter().flatten() {
+            let record = self.record(seq).await?;
+            if !self.session.recall_state(record) {
+                return Err(self.corrupt(&format!("record {seq} isn't the version that it should be")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The state that was current at a node when the record at `seq` had been written, as people are told of it who may hold another.
+    pub async fn state_then(&mut self, at: Option<Ix>, seq: u64) -> Result<Option<Json>, Refusal> {
+        let states = &self.session.states;
+        if states.first().is_none_or(|first| first > seq) {
+            return Ok(None);
+        }
+        match states.content(states.at_then(at, seq)).map(Option::<&Json>::cloned) {
+            Ok(state) => Ok(Some(state.unwrap_or_else(Json::empty_object))),
+            Err(InLog(seq)) => match self.record(seq).await?.body {
+                Body::StateUpdated(data) => Ok(Some(data.state.unwrap_or_else(Json::empty_object))),
+                _ => Err(self.corrupt(&format!("record {seq} isn't the version that it should be"))),
+            },
+        }
+    }
+
+    /// The records at these positions.
+    pub async fn bodies(&self, seqs: &[u64]) -> Result<BTreeMap<u64, Body>, Refusal> {
+        let found =
+            if seqs.is_empty() { Vec::new() } else { self.store.pick(&self.key, seqs).await.map_err(|error| self.refusal(&error))? };
+        let decode = |(&seq, bytes): (&u64, &Bytes)| match Record::decode(bytes) {
+            Ok(record) => Ok((seq, record.body)),
+            Err(error) => Err(self.corrupt(&format!("record {seq} can't be read: {error}"))),
+        };
+        seqs.iter().zip(&found).map(decode).collect()
+    }
+
+    async fn record(&self, seq: u64) -> Result<Record, Refusal> {
+        let found = self.store.pick(&self.key, &[seq]).await.map_err(|error| self.refusal(&error))?;
+        let record = found.first().and_then(|bytes| Record::decode(bytes).ok());
+        record.ok_or_else(|| self.corrupt(&format!("record {seq} can't be read")))
     }
 
     fn corrupt(&self, why: &str) -> Refusal {

@@ -112,7 +112,7 @@ mod tests {
 
     fn request(system: &str, text: &str) -> CallRequest {
         let messages = vec![Arc::new(Message::text(Role::User, text))];
-        CallRequest { model: None, system: Some(system.to_owned()), messages, tools: Vec::new(), index: 0, hidden: false }
+        CallRequest { model: None, system: Some(system.to_owned()), messages, tools: Vec::new(), index: 0, hidden: false, occasion: None }
     }
 
     #[test]

@@ -11,8 +11,10 @@ mod bus;
 mod command;
 mod counts;
 mod deciding;
+mod dialling;
 mod erase;
 mod events;
+mod executing;
 mod job;
 mod keeper;
 mod limits;
@@ -39,19 +41,24 @@ mod submits;
 #[cfg(test)]
 mod tests;
 mod told;
+mod tools;
 mod transfer;
 mod worker;
 
+pub use crate::engine::BadTool;
 pub use crate::engine::context::{ContextOptions, KEEP_TURNS, Misfit, StrategyOptions};
 pub use crate::provider::Abilities;
-pub use agent::{AgentOptions, OnDisconnect};
+pub use crate::worker::socket::{CREDIT_MAX, Came as WorkerCame, Ended as WorkerEnded, Told as WorkerTold};
+pub use agent::{AgentOptions, OnDisconnect, WorkerOptions};
 pub use bus::{Batch, DIALECTS, ReadEnd, Reader, Sink, channel};
+pub use dialling::WorkerConnection;
 pub use events::{EventStream, StreamEnd};
 pub use limits::Limits;
 pub use pace::Pace;
 pub use run_events::{RunEvents, Told};
 pub use runs::{Active, Resumed, Run};
 pub use session_events::SessionEvents;
+pub use tools::ToolOptions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,14 +70,15 @@ use crate::clock;
 use crate::engine::Submit;
 use bytes::Bytes;
 
-use crate::ids::{AgentId, SessionId, SessionKey, Tenant, ToolCallId, TurnId};
+use crate::ids::{AgentId, DecisionId, SessionId, SessionKey, Tenant, ToolCallId, TurnId};
 use crate::protocol::{
-    Accepted, Code, Cursor, Event, ForkInput, Forked, HeadAnswer, HeadMove, Imported, Input, RecordsPage, Refusal, Running, SessionPage,
-    SessionUpdate, SessionsPage, Snapshot, TreePage, TreeQuery,
+    Accepted, Code, Cursor, DecisionAnswer, Event, ForkInput, Forked, HeadAnswer, HeadMove, Imported, Input, Interrupt, Json, RecordsPage,
+    Refusal, Running, SessionPage, SessionUpdate, SessionsPage, Snapshot, TreePage, TreeQuery, Waits,
 };
 use crate::provider;
 use crate::store::Store;
 use crate::worker::Workers;
+use crate::worker::socket::Hub;
 
 /// How long sessions may take to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
@@ -83,6 +91,8 @@ pub struct Options {
     pub llms: BTreeMap<String, Llm>,
     /// Who decides for agents; those that aren't here do what the engine proposes.
     pub workers: Workers,
+    /// Where workers dial in.
+    pub dialling: Hub,
     /// How much and how long.
     pub limits: Limits,
 }
@@ -116,6 +126,21 @@ pub enum TurnEnd {
         /// The calls that are open.
         calls: Vec<ToolCallId>,
     },
+    /// Not yet: it pauses until these are answered. Only its run has ended.
+    Interrupted {
+        /// All that is open.
+        interrupts: Vec<Interrupt>,
+    },
+}
+
+impl TurnEnd {
+    /// Of one that waits; nothing: it waits for nothing.
+    pub fn waits(waits: Waits) -> Option<Self> {
+        match (waits.calls, waits.interrupts) {
+            (calls, interrupts) if interrupts.is_empty() => (!calls.is_empty()).then_some(Self::Waiting { calls }),
+            (_, interrupts) => Some(Self::Interrupted { interrupts }),
+        }
+    }
 }
 
 /// A turn as its submitter follows it.
@@ -133,6 +158,8 @@ pub struct Submitted {
     pub accepted: Accepted,
     /// The whole conversation, when the client needs it (a duplicate, a partial view that was appended, a forked edit).
     pub snapshot: Option<Arc<Snapshot>>,
+    /// The agent's state, when it isn't the one that the client says it holds, and `snapshot` doesn't say it.
+    pub state: Option<Json>,
     /// What its own records said of the room in the context window, before anybody followed the turn.
     pub room: Vec<Event>,
     /// Where the client is now.
@@ -151,8 +178,8 @@ pub struct Joined {
     pub cursor: Cursor,
     /// The turn that runs, and what comes from here on.
     pub running: Option<(Running, Reader)>,
-    /// The calls whose results a turn waits for that doesn't run.
-    pub waiting: Vec<ToolCallId>,
+    /// What a turn waits for that doesn't run.
+    pub waiting: Waits,
 }
 
 /// The runtime of a process. Clones are the same runtime; every method works from any thread.
@@ -206,6 +233,11 @@ impl Runtime {
     /// was stopped.
     pub async fn leave(&self, key: &SessionKey, turn: TurnId) -> Result<bool, Refusal> {
         self.0.ask(key, |answer| Command::Leave(turn, answer)).await?
+    }
+
+    /// Carries out a worker's answer that came by itself; whether the decision wasn't answered before. A `bad_answer` leaves it open.
+    pub async fn answer(&self, key: &SessionKey, decision: DecisionId, given: DecisionAnswer) -> Result<bool, Refusal> {
+        self.0.ask(key, |answer| Command::Decide(decision, Box::new(given), answer)).await?
     }
 
     /// A session's page.
@@ -315,6 +347,7 @@ impl Runtime {
             tracing::warn!(turns = *self.0.running.borrow(), "turns are left unfinished; they go on at the next start");
         }
         self.0.stop_all();
+        self.0.options.dialling.close();
         let mut living = self.0.living.subscribe();
         let _ = tokio::time::timeout(STOP_MAX, living.wait_for(|&tasks| tasks == 0)).await;
     }

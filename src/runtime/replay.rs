@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use super::bus::Batch;
 use super::events::StreamEnd;
 use super::pieces::{Pieces, size};
-use crate::ids::{Millis, NodeId, ToolCallId, TurnId};
-use crate::protocol::{Code, Cursor, Event, EventBody, Live, Message};
+use crate::ids::{Millis, NodeId, TurnId};
+use crate::protocol::{Code, Cursor, Event, EventBody, Live, Message, Waits};
 
 /// What a reader doesn't have.
 #[derive(Debug, Default)]
@@ -120,6 +120,9 @@ impl Replay {
                 | EventBody::TurnStarted { .. }
                 | EventBody::TurnJoined { .. }
                 | EventBody::TurnWaiting { .. }
+                | EventBody::SessionInterrupted { .. }
+                | EventBody::InterruptResumed { .. }
+                | EventBody::TurnSuspended { .. }
                 | EventBody::TurnCompleted { .. }
                 | EventBody::TurnFailed { .. }
                 | EventBody::TurnCancelled { .. }
@@ -134,6 +137,12 @@ impl Replay {
                 | EventBody::DecisionAsked { .. }
                 | EventBody::DecisionAnswered { .. }
                 | EventBody::DecisionFailed { .. }
+                | EventBody::ToolCallStarted { .. }
+                | EventBody::ToolCallCompleted { .. }
+                | EventBody::ToolCallFailed { .. }
+                | EventBody::StateUpdated { .. }
+                | EventBody::AgentUpdated { .. }
+                | EventBody::Custom { .. }
                 | EventBody::ArrivalQueued { .. }
                 | EventBody::ArrivalConsumed { .. } => self.add(event, &mut rest),
             }
@@ -152,12 +161,18 @@ impl Replay {
     }
 
     /// The end of a run that waits, when that isn't in the log.
-    pub(super) fn wait(&mut self, calls: Vec<ToolCallId>) -> Option<Event> {
+    pub(super) fn wait(&mut self, waits: Waits) -> Option<Event> {
         if self.began.is_none() || self.ended || self.asked {
             return None;
         }
         self.ended = true;
-        Some(Event { cursor: None, at: crate::clock::now(), body: EventBody::TurnWaiting { turn_id: self.turn.clone(), calls } })
+        let (turn_id, Waits { calls, interrupts }) = (self.turn.clone(), waits);
+        let body = if interrupts.is_empty() {
+            EventBody::TurnWaiting { turn_id, calls }
+        } else {
+            EventBody::SessionInterrupted { turn_id, interrupts }
+        };
+        Some(Event { cursor: None, at: crate::clock::now(), body })
     }
 
     /// What of the log, or of the reply in the making so far, the reader doesn't have.
@@ -211,21 +226,27 @@ impl Replay {
                 self.call_reads(event, rest, index, event.cursor);
             }
             EventBody::Resync(_) => self.tell(event.clone(), rest),
-            EventBody::TurnJoined { .. } if !self.asked => rest.events.extend(self.wait(Vec::new())),
+            EventBody::TurnJoined { .. } if !self.asked => rest.events.extend(self.wait(Waits::default())),
             EventBody::TurnCompleted { .. }
             | EventBody::TurnFailed { .. }
             | EventBody::TurnCancelled { .. }
+            | EventBody::SessionInterrupted { .. }
             | EventBody::TurnWaiting { .. } => {
                 if self.is_end(&event.body) {
                     self.ended = true;
                     rest.events.push(Event { cursor: event.cursor.filter(|_| !self.has(event)), ..event.clone() });
                 }
             }
-            EventBody::ContextLimited { .. } | EventBody::ContextReplaced { .. } | EventBody::ContextKept { .. } => self.add(event, rest),
+            EventBody::ContextLimited { .. }
+            | EventBody::ContextReplaced { .. }
+            | EventBody::ContextKept { .. }
+            | EventBody::StateUpdated { .. } => self.add(event, rest),
             EventBody::TurnJoined { .. }
             | EventBody::TurnQueued { .. }
             | EventBody::TurnStarted { .. }
             | EventBody::TurnRecovered { .. }
+            | EventBody::InterruptResumed { .. }
+            | EventBody::TurnSuspended { .. }
             | EventBody::HeadMoved { .. }
             | EventBody::SessionCreated { .. }
             | EventBody::SessionForked { .. }
@@ -233,6 +254,11 @@ impl Replay {
             | EventBody::DecisionAsked { .. }
             | EventBody::DecisionAnswered { .. }
             | EventBody::DecisionFailed { .. }
+            | EventBody::ToolCallStarted { .. }
+            | EventBody::ToolCallCompleted { .. }
+            | EventBody::ToolCallFailed { .. }
+            | EventBody::AgentUpdated { .. }
+            | EventBody::Custom { .. }
             | EventBody::ArrivalQueued { .. }
             | EventBody::ArrivalConsumed { .. } => {}
         }
@@ -340,6 +366,7 @@ impl Replay {
         let (EventBody::TurnCompleted { turn_id }
         | EventBody::TurnFailed { turn_id, .. }
         | EventBody::TurnCancelled { turn_id, .. }
+        | EventBody::SessionInterrupted { turn_id, .. }
         | EventBody::TurnWaiting { turn_id, .. }) = body
         else {
             return false;

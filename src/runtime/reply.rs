@@ -3,8 +3,10 @@
 
 use super::pieces::{Pieces, Place, size};
 use crate::ids::{Millis, NodeId, ToolCallId};
-use crate::protocol::{Content, Cursor, Event, EventBody, Finish, Live, Message, OpenCall, Part, PartKind, Role, ToolCall, Usage, Writing};
-use crate::provider::{Chunk, EncryptedOf};
+use crate::protocol::{
+    Content, Cursor, Event, EventBody, Finish, Interrupt, Json, Live, Message, OpenCall, Part, PartKind, Role, ToolCall, Usage, Writing,
+};
+use crate::provider::{CallOf, Chunk, EncryptedOf};
 
 /// A reply in the making.
 #[derive(Debug)]
@@ -22,7 +24,21 @@ pub struct Reply {
     reasoning: Option<u32>,
     reasonings: u32,
     usage: Option<Usage>,
+    results: Vec<Came>,
+    state: Option<Json>,
+    interrupts: Vec<Interrupt>,
+    /// Whether its agent goes on after it.
+    goes_on: bool,
     finish: Option<Finish>,
+}
+
+/// The result of a call that an agent carried out itself.
+#[derive(Debug)]
+struct Came {
+    /// Of which call.
+    of: CallOf,
+    content: String,
+    error: Option<String>,
 }
 
 #[derive(Debug)]
@@ -46,6 +62,10 @@ impl Reply {
             reasoning: None,
             reasonings: 0,
             usage: None,
+            results: Vec::new(),
+            state: None,
+            interrupts: Vec::new(),
+            goes_on: false,
             finish: None,
         }
     }
@@ -63,6 +83,14 @@ impl Reply {
             Chunk::ToolArguments { index, delta } => self.argue(index, delta, at),
             Chunk::Encrypted { of, value } => self.encrypted(of, value, at),
             Chunk::Usage(usage) => self.usage = Some(usage),
+            Chunk::ToolResult { of, content, error } => self.results.push(Came { of, content, error }),
+            Chunk::State(state) => self.state = Some(state),
+            Chunk::Interrupt { of, interrupt } => {
+                let asked = of.and_then(|index| self.asked(index)).map(|asked| asked.call.id.clone());
+                let tool_call_id = asked.or_else(|| interrupt.tool_call_id.clone());
+                self.interrupts.push(Interrupt { tool_call_id, ..*interrupt });
+            }
+            Chunk::Next => (self.goes_on, self.finish) = (true, Some(Finish::ToolCalls)),
             Chunk::Finished(finish) => self.finish = Some(finish),
         }
     }
@@ -81,6 +109,40 @@ impl Reply {
     /// Tokens, as reported.
     pub fn usage(&self) -> Option<Usage> {
         self.usage.clone()
+    }
+
+    fn asked(&self, index: u32) -> Option<&Asked> {
+        self.calls.iter().rev().find(|asked| asked.index == index)
+    }
+
+    /// Whether its agent goes on after it, with another one.
+    pub fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// The results that its agent has of its calls: the first one of each.
+    pub fn results(&self) -> Vec<Message> {
+        let mut results: Vec<Message> = Vec::with_capacity(self.results.len());
+        for Came { of, content, error } in &self.results {
+            let tool_call_id = match of {
+                CallOf::Reply(index) => self.asked(*index).map(|asked| asked.call.id.clone()),
+                CallOf::Before(id) => Some(id.clone()),
+            };
+            if tool_call_id.is_some() && results.iter().all(|result| result.tool_call_id != tool_call_id) {
+                results.push(Message { tool_call_id, error: error.clone(), ..Message::text(Role::Tool, content) });
+            }
+        }
+        results
+    }
+
+    /// The state as its agent left it, when it did.
+    pub fn state(&self) -> Option<Json> {
+        self.state.clone()
+    }
+
+    /// What its agent waits for.
+    pub fn interrupts(&self) -> Vec<Interrupt> {
+        self.interrupts.clone()
     }
 
     /// The reply as far as it is, without an id.

@@ -7,8 +7,8 @@ use super::bus::Batch;
 use super::events::{EventStream, StreamEnd};
 use super::replay::{Replay, Rest};
 use super::runs::unknown_cursor;
-use crate::ids::{NodeId, SessionKey, ToolCallId};
-use crate::protocol::{Code, Refusal};
+use crate::ids::{NodeId, SessionKey};
+use crate::protocol::{Code, Refusal, Waits};
 
 /// Events of a run.
 #[derive(Debug)]
@@ -84,16 +84,16 @@ impl RunEvents {
         Ok((!events.is_empty()).then(|| Told { batch: Arc::new(Batch::new(events)), past: true }))
     }
 
-    /// Reads as far as the first thing to tell whose place is known, or up to now. `waiting`: the turn waits for these calls, and
-    /// nothing will happen.
-    pub(super) async fn find(&mut self, waiting: Option<Vec<ToolCallId>>) -> Result<(), StreamEnd> {
+    /// Reads as far as the first thing to tell whose place is known, or up to now. `waiting`: the turn waits for that, and nothing
+    /// will happen.
+    pub(super) async fn find(&mut self, waiting: Option<Waits>) -> Result<(), StreamEnd> {
         let mut events = Vec::new();
         while (events.is_empty() || !self.replay.has_place()) && !self.replay.has_ended() && !self.stream.is_live() {
             events.extend(self.step().await?.iter().flat_map(|told| told.batch.events.iter().cloned()));
         }
         self.first = (!events.is_empty()).then(|| Told { batch: Arc::new(Batch::new(events)), past: true });
-        if let (None, Some(calls)) = (&self.first, waiting) {
-            self.first = self.replay.wait(calls).map(|end| Told { batch: Arc::new(Batch::new(vec![end])), past: true });
+        if let (None, Some(waits)) = (&self.first, waiting) {
+            self.first = self.replay.wait(waits).map(|end| Told { batch: Arc::new(Batch::new(vec![end])), past: true });
         }
         Ok(())
     }

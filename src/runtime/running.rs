@@ -11,7 +11,7 @@ use super::linear::Linear;
 use super::pieces::Place;
 use super::reply::Reply;
 use crate::clock;
-use crate::engine::{Effect, Tree};
+use crate::engine::{Effect, Finished, Maker, Tree};
 use crate::ids::{ID_BYTES_MAX, Millis, SERVER_PREFIX, ToolCallId};
 use crate::protocol::{CallError, CallErrorKind, CallRequest, Cursor, Event, Finish, Message, Usage, Writing};
 use crate::provider::{Attempt, Chunk, Provider};
@@ -28,6 +28,8 @@ pub type Ended = Result<Finish, CallError>;
 pub struct Running {
     effect: Effect,
     attempt: Attempt,
+    /// Whether an agent makes it.
+    by_agent: bool,
     reply: Reply,
     linear: Linear,
     waiting: Vec<Result<Chunk, CallError>>,
@@ -51,16 +53,23 @@ impl Running {
         limits: &Limits,
         timing: Timing,
     ) -> Self {
+        let by_agent = provider.is_some_and(Provider::is_agent);
         let attempt = if let Some(provider) = provider {
             provider.start(request)
         } else {
             let error = CallError::new(CallErrorKind::Refused, "the turn's agent isn't configured any more");
             futures_util::stream::iter([Err(error)]).boxed_local()
         };
+        Self { by_agent, ..Self::over(effect, attempt, reply, limits, timing) }
+    }
+
+    /// Goes on with what an agent says.
+    pub fn over(effect: Effect, attempt: Attempt, reply: Reply, limits: &Limits, timing: Timing) -> Self {
         let began = reply.cursor().seq;
         Self {
             effect,
             attempt,
+            by_agent: true,
             reply,
             linear: Linear::default(),
             waiting: Vec::new(),
@@ -96,7 +105,7 @@ impl Running {
     }
 
     fn has_ended(&self) -> bool {
-        matches!(self.waiting.last(), Some(Err(_) | Ok(Chunk::Finished(_))))
+        matches!(self.waiting.last(), Some(Err(_) | Ok(Chunk::Finished(_) | Chunk::Next)))
     }
 
     /// Takes what was received meanwhile; how the attempt ended, if it did.
@@ -165,7 +174,15 @@ impl Running {
                         None => return Some(Err(too_much("the reply asks for more tool calls than the limit"))),
                     },
                     Chunk::ToolArguments { index, .. } => Some(*index),
-                    Chunk::Text(_) | Chunk::Reasoning(_) | Chunk::Encrypted { .. } | Chunk::Usage(_) | Chunk::Finished(_) => None,
+                    Chunk::Text(_)
+                    | Chunk::Reasoning(_)
+                    | Chunk::Encrypted { .. }
+                    | Chunk::Usage(_)
+                    | Chunk::ToolResult { .. }
+                    | Chunk::State(_)
+                    | Chunk::Interrupt { .. }
+                    | Chunk::Next
+                    | Chunk::Finished(_) => None,
                 };
                 self.linear.push(chunk);
                 while let Some(chunk) = self.linear.pop() {
@@ -227,6 +244,19 @@ impl Running {
         self.reply.joined()
     }
 
+    /// The reply as it is recorded.
+    pub fn finished(&self, finish: Finish) -> Finished {
+        let maker = if self.by_agent { Maker::Agent { goes_on: self.reply.goes_on() } } else { Maker::Model };
+        let of_model = Finished::of_model(self.reply.message(), finish, self.reply.usage());
+        let (results, state, interrupts) = (self.reply.results(), self.reply.state(), self.reply.interrupts());
+        Finished { results, state, interrupts, maker, ..of_model }
+    }
+
+    /// What its agent says next, when it goes on.
+    pub fn rest(self) -> Option<Attempt> {
+        self.reply.goes_on().then_some(self.attempt)
+    }
+
     /// Tokens, as reported.
     pub fn usage(&self) -> Option<Usage> {
         self.reply.usage()
@@ -258,7 +288,9 @@ fn bytes(chunk: &Chunk) -> usize {
         Chunk::Text(text) | Chunk::Reasoning(text) | Chunk::ToolArguments { delta: text, .. } => text.len(),
         Chunk::ToolCall { name, .. } => name.len(),
         Chunk::Encrypted { value, .. } => value.len(),
-        Chunk::Usage(_) | Chunk::Finished(_) => 0,
+        Chunk::ToolResult { content, error, .. } => content.len() + error.as_ref().map_or(0, String::len),
+        Chunk::State(state) => state.get().len(),
+        Chunk::Usage(_) | Chunk::Interrupt { .. } | Chunk::Next | Chunk::Finished(_) => 0,
     }
 }
 

@@ -16,9 +16,9 @@ use super::shared::Shared;
 use super::{Runtime, TurnEnd, log};
 use crate::engine::record::Body;
 use crate::engine::{self, Record};
-use crate::ids::{NodeId, SessionKey, ToolCallId, TurnId};
+use crate::ids::{NodeId, SessionKey, TurnId};
 use crate::meters::names;
-use crate::protocol::{Code, Cursor, Refusal, Snapshot};
+use crate::protocol::{Code, Cursor, Interrupt, Refusal, Snapshot, Waits};
 
 /// Records read at once.
 const PAGE: usize = 64;
@@ -49,8 +49,8 @@ pub struct Begun {
     pub from: u64,
     /// Where a reader is that has been told everything.
     pub now: Cursor,
-    /// When the turn waits for results: for which.
-    pub waiting: Option<Vec<ToolCallId>>,
+    /// What the turn waits for, when it does.
+    pub waiting: Option<Waits>,
     /// Keeps the session in memory.
     pub hold: Arc<Hold>,
 }
@@ -81,6 +81,8 @@ pub struct Active {
     pub snapshot: Arc<Snapshot>,
     /// The turn that runs.
     pub turn: Option<TurnId>,
+    /// What pauses the turn that is there.
+    pub interrupts: Vec<Interrupt>,
     /// From which record on the log is its own.
     from: u64,
 }
@@ -135,7 +137,7 @@ impl Runtime {
                     Some(node) => node,
                     None => self.0.head_at(key, start).await?,
                 };
-                let snapshot = self.0.ask(key, |answer| Command::ReadAt(node, answer)).await??;
+                let snapshot = self.0.ask(key, |answer| Command::ReadAt(node, start, answer)).await??;
                 Some((snapshot, Cursor::after(start)))
             }
             (Some(after), Some(start)) if after.seq >= start => None,
@@ -252,30 +254,31 @@ impl Task {
             return Ok(Place::Queued { turn, reader });
         }
         let Some(from) = session.turns.began(&turn) else { return Ok(Place::Nowhere { end: self.ended_as(&turn) }) };
-        let waits = session.is_waiting() && session.turn.as_ref().is_some_and(|there| there.id == turn);
-        let waiting = waits.then(|| session.tree.open_calls().to_vec());
+        let waiting = session.waits(&turn);
         Ok(Place::Begun(Begun { turn, from, now: self.cursor(), waiting, hold: self.audience.hold()? }))
     }
 
-    /// The conversation as readers see it at a node.
-    pub(super) async fn read_at(&mut self, node: Option<&NodeId>) -> Result<Arc<Snapshot>, Refusal> {
+    /// The conversation as readers see it at a node, with the state that was current there when the record at `seq` had been written.
+    pub(super) async fn read_at(&mut self, node: Option<&NodeId>, seq: u64) -> Result<Arc<Snapshot>, Refusal> {
         let at = node.and_then(|node| self.log.session.tree.find(node));
         let nodes = engine::reader_nodes_at(&self.log.session, at);
         self.log.recall(nodes.iter().copied()).await?;
-        Ok(Arc::new(Snapshot { messages: engine::messages_of(&self.log.session, nodes), state: None, writing: None }))
+        let messages = engine::messages_of(&self.log.session, nodes);
+        Ok(Arc::new(Snapshot { messages, state: self.log.state_then(at, seq).await?, ..Snapshot::default() }))
     }
 
     /// The conversation without the reply in the making, and the turn that runs.
     pub(super) async fn hydrate(&mut self) -> Result<Active, Refusal> {
         self.must_exist()?;
         let head = self.log.session.head.map(|head| self.log.session.tree.id(head));
-        let snapshot = self.read_at(head.as_ref()).await?;
+        let snapshot = self.read_at(head.as_ref(), u64::MAX).await?;
         let session = &self.log.session;
         let (read, others) = arriving::waiting(session);
         let messages = snapshot.messages.iter().cloned().chain(read).chain(others).collect();
-        let snapshot = Arc::new(Snapshot { messages, state: None, writing: None });
+        let snapshot = Arc::new(Snapshot { messages, state: snapshot.state.clone(), ..Snapshot::default() });
         let turn = session.turn.as_ref().filter(|_| engine::is_running(session)).map(|turn| turn.id.clone());
         let from = turn.as_ref().and_then(|turn| session.turns.began(turn)).unwrap_or(session.seq);
-        Ok(Active { snapshot, turn, from })
+        let interrupts = session.open_interrupts().to_vec();
+        Ok(Active { snapshot, turn, interrupts, from })
     }
 }

@@ -13,6 +13,7 @@ use super::command::{Answer, Command, give, reply};
 use super::counts::{Closing, Counts, word};
 use super::deciding::{Answered, Asking};
 use super::erase;
+use super::executing::{CarriedOut, Executing};
 use super::keeper;
 use super::living::Living;
 use super::log::Log;
@@ -69,6 +70,7 @@ enum Woken {
     Call(Option<Ended>),
     Job(Option<Ended>),
     Worker(Answered),
+    Tool(CarriedOut),
     Timer,
     Idle,
 }
@@ -83,6 +85,8 @@ pub(super) struct Task {
     pub(super) job: Option<Running>,
     /// The worker that is being asked.
     pub(super) asking: Option<Asking>,
+    /// The tool calls that are being carried out.
+    pub(super) executing: Executing,
     /// Whether this task counts as one in which something goes on.
     counted: bool,
     /// Its place among the turns that run.
@@ -103,7 +107,8 @@ impl Drop for Task {
 impl Task {
     async fn open(worker: Rc<Worker>, key: SessionKey, residence: Arc<Residence>) -> Result<Self, Refusal> {
         let shared = &worker.shared;
-        let log = Log::open(shared.store.clone(), key).await?;
+        let mut log = Log::open(shared.store.clone(), key).await?;
+        log.recall_state().await?;
         if log.session.seq == 0 {
             log.must_not_be_erased().await?;
         }
@@ -111,8 +116,20 @@ impl Task {
         let limits = &shared.options.limits;
         let pace = limits.session_inputs_per_sec.map(|most| Pace::new(most, limits.session_inputs_burst.unwrap_or(most)));
         let counts = Counts::opened(shared.clone(), &log.session);
-        let mut task =
-            Self { worker, log, audience, running: None, job: None, asking: None, counted: false, slot: None, pace, residence, counts };
+        let mut task = Self {
+            worker,
+            log,
+            audience,
+            running: None,
+            job: None,
+            asking: None,
+            executing: Executing::default(),
+            counted: false,
+            slot: None,
+            pace,
+            residence,
+            counts,
+        };
         task.count();
         task.recover().await?;
         Ok(task)
@@ -155,9 +172,11 @@ impl Task {
                 Woken::Job(None) => {}
                 Woken::Job(Some(ended)) => self.job_ended(ended).await?,
                 Woken::Worker(answered) => self.decided(answered).await?,
+                Woken::Tool(carried_out) => self.executed(carried_out).await?,
                 Woken::Timer => {
                     self.wake().await?;
                     self.wake_decision().await?;
+                    self.wake_executions().await?;
                 }
                 Woken::Idle => {
                     if self.may_leave() && self.worker.shared.retire(&self.log.key, commands) {
@@ -185,8 +204,8 @@ impl Task {
             };
         }
         let wakes = engine::wanted(session).into_iter().filter_map(|effect| match effect {
-            Effect::Wake { at, .. } | Effect::WakeDecision { at, .. } => Some(at),
-            Effect::Call { .. } | Effect::Job { .. } | Effect::Room { .. } | Effect::Ask { .. } => None,
+            Effect::Wake { at, .. } | Effect::WakeDecision { at, .. } | Effect::WakeExecution { at, .. } => Some(at),
+            Effect::Call { .. } | Effect::Job { .. } | Effect::Room { .. } | Effect::Ask { .. } | Effect::Execute { .. } => None,
         });
         let wake = wakes.min();
         let (pause, woken) = match wake {
@@ -200,6 +219,7 @@ impl Task {
             ended = Running::pull_some(self.running.as_mut(), &session.tree) => Woken::Call(ended),
             ended = Running::pull_some(self.job.as_mut(), &session.tree) => Woken::Job(ended),
             answered = Asking::answered(self.asking.as_mut()) => Woken::Worker(answered),
+            carried_out = self.executing.next() => Woken::Tool(carried_out),
             () = tokio::time::sleep(pause) => woken,
         }
     }
@@ -214,9 +234,11 @@ impl Task {
             queue_turns_max: options.limits.queue_turns_max.get(),
             queue_messages_max: options.limits.queue_messages_max.get(),
             arrivals_bytes_max: options.limits.arrivals_bytes_max.get(),
+            executions_max: options.limits.tools_parallel.get(),
+            state_bytes_max: options.limits.state_bytes_max.get(),
         };
         let written = self.running.as_ref().and_then(Running::written);
-        Context { stamp: clock::stamp(), written, policy, agents: self.worker.shared.agents.clone() }
+        Context { stamp: clock::stamp(), written, policy, agents: self.agents() }
     }
 
     async fn obey(&mut self, command: Command) -> Result<(), Refusal> {
@@ -240,6 +262,7 @@ impl Task {
             Command::Fork(carried, answer) => return self.begin_fork(*carried, answer).await,
             Command::Import(records, answer) => return self.import(records, answer).await,
             Command::Erase(answer) => return self.erase(answer).await,
+            Command::Decide(id, given, answer) => return self.take_answer(&id, &given, answer).await,
             Command::Carry(at, answer) => reply(answer, self.carry(at.as_ref()).await),
             Command::Join(answer) => reply(answer, self.join().await),
             Command::Page(answer) => reply(answer, self.page().await),
@@ -247,7 +270,7 @@ impl Task {
             Command::Events(after, answer) => reply(answer, self.events(after)),
             Command::Follow(follow, answer) => reply(answer, self.follow(&follow).await),
             Command::Run(name, answer) => reply(answer, self.place(&name)),
-            Command::ReadAt(node, answer) => reply(answer, self.read_at(node.as_ref()).await),
+            Command::ReadAt(node, seq, answer) => reply(answer, self.read_at(node.as_ref(), seq).await),
             Command::ReadBefore(reply_id, answer) => reply(answer, self.read_before(&reply_id).await),
             Command::Hydrate(answer) => reply(answer, self.hydrate().await),
             Command::Open(answer) => reply(answer, Ok(())),
@@ -257,7 +280,7 @@ impl Task {
     }
 
     /// Records what was decided, and answers. A refusal changes nothing.
-    async fn record<T>(&mut self, decided: Result<(Vec<Record>, T), Refusal>, answer: Answer<T>) -> Result<(), Refusal> {
+    pub(super) async fn record<T>(&mut self, decided: Result<(Vec<Record>, T), Refusal>, answer: Answer<T>) -> Result<(), Refusal> {
         match decided {
             Ok((records, answered)) => give(answer, self.change(records).await.map(|()| answered)),
             Err(refusal) => {
@@ -281,11 +304,13 @@ impl Task {
         }
         let first = self.log.session.seq + 1;
         let append = self.log.evolve(&records)?;
+        self.log.recall_state().await?;
         let stopped = ended.or_else(|| self.running.take_if(|running| !engine::wanted(&self.log.session).contains(running.effect())));
         let closing = stopped.as_ref().and_then(|running| running.closing(clock::now()));
-        drop(stopped);
+        // What isn't heard further ends here.
+        let rest = stopped.and_then(Running::rest);
         self.count();
-        self.start_call().await?;
+        self.start_call(rest).await?;
         self.follow_job().await?;
         if let Some(running) = &mut self.running {
             running.pass(self.log.session.seq);
@@ -321,19 +346,24 @@ impl Task {
         Ok(())
     }
 
-    /// Makes room for a call that is held, and tells readers what came while the start of a call was made durable.
+    /// Makes room for a call that is held, begins a background summary, and tells readers what came while the start of a call was made
+    /// durable. The summary is begun first: a reply that is there already ends the turn.
     pub(super) async fn pursue(&mut self) -> Result<(), Refusal> {
         loop {
+            if self.begin_job().await? {
+                continue;
+            }
             if let Some(ended) = self.running.as_mut().and_then(|running| running.drain(&self.log.session.tree)) {
                 self.settle(ended).await?;
             } else if engine::wanted(&self.log.session).iter().any(|effect| matches!(effect, Effect::Room { .. })) {
                 let records = engine::context::make_room(&self.log.session, &self.context());
                 self.commit(records, None).await?;
-            } else if !self.begin_job().await? {
+            } else {
                 break;
             }
         }
         self.tell_written();
+        self.execute().await?;
         self.ask_worker().await
     }
 
@@ -353,7 +383,7 @@ impl Task {
         self.tell_written();
         let Some(mut running) = self.running.take() else { return Ok(()) };
         let Effect::Call { id, attempt } = running.effect().clone() else { return Ok(()) };
-        let outcome = ended.map(|finish| Finished { message: running.message(), finish, usage: running.usage() });
+        let outcome = ended.map(|finish| running.finished(finish));
         running.ended(outcome.as_ref().err().map(|error| error.kind));
         self.log_ended(&running, outcome.as_ref());
         let records = engine::call_finished(&self.log.session, &id, attempt, outcome, &self.context());

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::Options;
 use super::command::Command;
 use super::readiness::Readiness;
 use super::room::Room;
 use super::slots::Slots;
 use super::worker::{self, Opening};
+use super::{Options, WorkerOptions};
 use crate::clock;
 use crate::engine::context::{Agent, Agents};
 use crate::engine::{Asking, Patience};
@@ -116,9 +116,14 @@ impl Shared {
     pub(super) fn new(options: Options, store: Arc<dyn Store>) -> Self {
         let llms: Vec<String> = options.llms.keys().cloned().collect();
         let agents = options.agents.iter().map(|(id, agent)| {
-            let asks = options.workers.contains_key(id);
-            let worker = asks.then(|| Asking { llm: agent.llm.clone(), llms: llms.clone(), patience: Patience::default() });
-            (id.clone(), Agent::new(agent.system.as_deref(), &agent.context).with_worker(worker))
+            let worker = options.workers.get(id).map(|worker| Asking {
+                llm: agent.llm.clone(),
+                llms: llms.clone(),
+                patience: patience(worker.patience),
+                triggers: worker.triggers.clone(),
+            });
+            let known = Agent::new(agent.system.as_deref(), &agent.context).with_worker(worker).with_tools(Arc::new(agent.tools(id)));
+            (id.clone(), known.with_client_state(agent.client_state, matches!(agent.worker, WorkerOptions::Agui(_))))
         });
         Self {
             agents: Arc::new(agents.collect()),
@@ -309,6 +314,12 @@ impl Shared {
     }
 }
 
+/// How long and how often a worker is asked, as the engine counts it.
+fn patience(given: crate::worker::Patience) -> Patience {
+    let crate::worker::Patience { attempt_secs, attempts, within_secs } = given;
+    Patience { attempt: attempt_secs.saturating_mul(1000), attempts, all: within_secs.saturating_mul(1000) }
+}
+
 /// Why nothing is taken any more.
 pub(super) fn stopping() -> Refusal {
     Refusal::new(Code::ShuttingDown, "the server is stopping; send it again in a moment")
@@ -320,13 +331,15 @@ mod tests {
 
     use super::*;
     use crate::store::memory::Memory;
+    use crate::worker::socket::Hub;
 
     const LIMITS: &str = "readers_max = 1\nsession_requests_max = 1\nreader_batches_max = 1\nreader_bytes_max = 1\ncalls_per_turn_max = 1\n\
                           queue_turns_max = 1\nqueue_messages_max = 1\nreply_bytes_max = 1\nidle_secs = 1\ndrain_secs = 1\n";
 
     fn shared(more: &str) -> Arc<Shared> {
         let limits = toml::from_str(&format!("{LIMITS}{more}")).unwrap();
-        let options = Options { agents: BTreeMap::new(), llms: BTreeMap::new(), workers: BTreeMap::new(), limits };
+        let options =
+            Options { agents: BTreeMap::new(), llms: BTreeMap::new(), workers: BTreeMap::new(), dialling: Hub::default(), limits };
         Arc::new(Shared::new(options, Arc::new(Memory::new())))
     }
 

@@ -7,7 +7,7 @@ use super::told::told;
 use super::{Following, Submitted, TurnEnd};
 use crate::engine::{self, End, Record, Submit};
 use crate::ids::TurnId;
-use crate::protocol::{Accepted, Event, EventBody, Refusal};
+use crate::protocol::{Accepted, Event, EventBody, Json, Refusal};
 
 impl Task {
     /// Takes a submit.
@@ -23,11 +23,12 @@ impl Task {
         let committed = async {
             self.commit(records, None).await?;
             let snapshot = if accepted.resync { Some(self.snapshot().await?) } else { None };
+            let state = if accepted.resync { None } else { self.other_state(submit).await? };
             let following = self.following(&accepted.turn_id, submit.turn_id())?;
             if accepted.duplicate {
                 room.extend(self.held(&accepted.turn_id));
             }
-            Ok(Submitted { accepted, snapshot, room, cursor: self.cursor(), following })
+            Ok(Submitted { accepted, snapshot, state, room, cursor: self.cursor(), following })
         };
         let submitted = committed.await;
         // After a failed append the fold is ahead of the log: nothing may follow it.
@@ -46,13 +47,19 @@ impl Task {
         Ok((records, accepted))
     }
 
+    /// The state, when it isn't what the submitter says that it holds.
+    async fn other_state(&mut self, submit: &Submit) -> Result<Option<Json>, Refusal> {
+        let state = self.told_state().await?;
+        Ok(state.filter(|state| !engine::is_same(state, submit.client_state().unwrap_or(&Json::empty_object()))))
+    }
+
     /// What a submitter of a turn follows: what it says, its beginning, or nothing more.
     fn following(&mut self, turn_id: &TurnId, name: Option<&TurnId>) -> Result<Following, Refusal> {
         let session = &self.log.session;
+        if let Some(end) = session.waits(turn_id).and_then(TurnEnd::waits) {
+            return Ok(Following::Ended(end));
+        }
         if session.turn.as_ref().is_some_and(|turn| turn.id == *turn_id) {
-            if session.is_waiting() {
-                return Ok(Following::Ended(TurnEnd::Waiting { calls: session.tree.open_calls().to_vec() }));
-            }
             return self.audience.admit(turn_id.clone(), name.cloned()).map(Following::Running);
         }
         if session.queue.position(turn_id).is_some() {

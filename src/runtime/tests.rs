@@ -6,10 +6,12 @@ mod deciding;
 mod encrypted;
 mod erasing;
 mod events;
+mod executing;
 mod jobs;
 mod lists;
 mod queue;
 mod readers;
+mod relayed;
 mod restart;
 mod snapshots;
 mod stopping;
@@ -17,10 +19,9 @@ mod threads;
 mod transfers;
 mod upstream;
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use std::{cell::RefCell, rc::Rc};
 
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::mpsc;
@@ -97,8 +98,7 @@ impl Bench {
 
     /// One message at the head.
     async fn add(&self, turn: &str, id: &str, on_busy: OnBusy) -> Result<Submitted, Refusal> {
-        let message = Message::text(Role::User, format!("says {id}")).with_id(id.into());
-        let body = InputBody::Append { messages: vec![message] };
+        let body = InputBody::Append { messages: vec![Message::text(Role::User, format!("says {id}")).with_id(id.into())] };
         self.runtime.submit(&key(), Input { on_busy, body, ..input(turn, &[]) }).await
     }
 
@@ -160,6 +160,7 @@ fn options(model: &Played, agent: &str) -> Options {
         agents: BTreeMap::from([(AgentId::from("bot"), toml::from_str(agent).unwrap())]),
         llms: BTreeMap::from([("played".to_owned(), Llm { factory, attempts: 2, abilities: Abilities::default() })]),
         workers: BTreeMap::new(),
+        dialling: Hub::default(),
         limits: toml::from_str(LIMITS).unwrap(),
     }
 }
@@ -481,20 +482,5 @@ fn a_resent_submit_joins_its_turn_and_one_with_other_content_is_refused() {
         assert_eq!(text(&rest(reader(first)).await), "Hi");
         let late = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
         assert!(matches!(late.following, Following::Ended(TurnEnd::Completed)));
-    });
-}
-
-#[test]
-fn an_endless_reply_is_cut_at_its_limit() {
-    run(async {
-        let bench = Bench::new();
-        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
-        let (_, model) = bench.model.asked().await;
-        let piece = "x".repeat(600);
-        model.send(says(&piece)).unwrap();
-        model.send(says(&piece)).unwrap();
-        let events = rest(reader(submitted)).await;
-        assert!(matches!(events.last().unwrap().body, EventBody::TurnFailed { code: Code::LlmBadResponse, .. }));
-        assert_eq!(bench.tree().await, "u1 user: hello  <- head\n");
     });
 }

@@ -45,6 +45,9 @@ pub fn told(record: &Record) -> Option<EventBody> {
         | EventBody::TurnFailed { .. }
         | EventBody::TurnCancelled { .. }
         | EventBody::TurnRecovered { .. }
+        | EventBody::SessionInterrupted { .. }
+        | EventBody::InterruptResumed { .. }
+        | EventBody::TurnSuspended { .. }
         | EventBody::CallStarted { .. }
         | EventBody::CallCompleted { .. }
         | EventBody::CallFailed { .. }
@@ -55,6 +58,12 @@ pub fn told(record: &Record) -> Option<EventBody> {
         | EventBody::DecisionAsked { .. }
         | EventBody::DecisionAnswered { .. }
         | EventBody::DecisionFailed { .. }
+        | EventBody::ToolCallStarted { .. }
+        | EventBody::ToolCallCompleted { .. }
+        | EventBody::ToolCallFailed { .. }
+        | EventBody::StateUpdated { .. }
+        | EventBody::AgentUpdated { .. }
+        | EventBody::Custom { .. }
         | EventBody::ArrivalQueued { .. }
         | EventBody::ArrivalConsumed { .. }
         | EventBody::Live(_)
@@ -85,6 +94,7 @@ pub fn bound(event: &EventBody) -> Bound {
         EventBody::TurnCompleted { turn_id }
         | EventBody::TurnFailed { turn_id, .. }
         | EventBody::TurnCancelled { turn_id, .. }
+        | EventBody::SessionInterrupted { turn_id, .. }
         | EventBody::TurnWaiting { turn_id, .. } => Bound::Ends(turn_id.clone()),
         EventBody::CallFailed { .. } | EventBody::CallVoided { .. } => Bound::Fails,
         EventBody::CallStarted { arrivals: 1.., .. } => Bound::Reads,
@@ -97,6 +107,8 @@ pub fn bound(event: &EventBody) -> Bound {
         | EventBody::TurnQueued { .. }
         | EventBody::TurnJoined { .. }
         | EventBody::TurnRecovered { .. }
+        | EventBody::InterruptResumed { .. }
+        | EventBody::TurnSuspended { .. }
         | EventBody::CallStarted { .. }
         | EventBody::CallCompleted { .. }
         | EventBody::ContextLimited { .. }
@@ -105,6 +117,12 @@ pub fn bound(event: &EventBody) -> Bound {
         | EventBody::DecisionAsked { .. }
         | EventBody::DecisionAnswered { .. }
         | EventBody::DecisionFailed { .. }
+        | EventBody::ToolCallStarted { .. }
+        | EventBody::ToolCallCompleted { .. }
+        | EventBody::ToolCallFailed { .. }
+        | EventBody::StateUpdated { .. }
+        | EventBody::AgentUpdated { .. }
+        | EventBody::Custom { .. }
         | EventBody::ArrivalQueued { .. }
         | EventBody::ArrivalConsumed { .. }
         | EventBody::Live(_)

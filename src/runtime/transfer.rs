@@ -10,7 +10,7 @@ use crate::clock;
 use crate::engine::record::{Body, DropReason};
 use crate::engine::{self, Record, Session};
 use crate::ids::NodeId;
-use crate::protocol::{CancelReason, Code, Forked, ForkedFrom, Imported, KeptReason, Refusal};
+use crate::protocol::{CancelReason, Code, Forked, ForkedFrom, Imported, KeptReason, Refusal, ResumeStatus};
 use crate::store::{Append, Position};
 
 /// So many records are folded before others of this thread have a turn.
@@ -75,7 +75,8 @@ impl Task {
         let nodes = engine::fork_nodes(&self.log.session, at)?;
         self.log.recall(nodes.iter().copied()).await?;
         let id = self.log.key.session.clone();
-        let (records, head_id) = engine::fork(&self.log.session, &id, at, &nodes, &self.context())?;
+        let versions = self.log.bodies(&engine::fork_versions(&self.log.session, &nodes)).await?;
+        let (records, head_id) = engine::fork(&self.log.session, &id, at, &nodes, &versions, &self.context())?;
         Ok(Carried { records, named: at.is_some(), head_id })
     }
 
@@ -159,9 +160,9 @@ impl Task {
     async fn is_import_of(&self, stored: &[Bytes]) -> Result<bool, Refusal> {
         let imported = stored.iter().fold(Position::default(), |position, record| position.then(record));
         let Some(more) = self.log.session.seq.checked_sub(imported.seq) else { return Ok(false) };
-        // Everything that waited has an end, and so has the turn that ran, its calls, and a job.
+        // Everything that waited has an end, and so has the turn that ran, its calls, its interrupts, and a job; turns that pause have two.
         let ends_max = usize::try_from(more).unwrap_or(usize::MAX);
-        if ends_max > self.waiting_max() + 4 {
+        if ends_max > self.waiting_max() + 5 + 2 * engine::SUSPENDED_MAX {
             return Ok(false);
         }
         let ends = if more == 0 { Vec::new() } else { self.log.read(imported.seq + 1, ends_max).await? };
@@ -187,6 +188,7 @@ fn ends_import(body: &Body) -> bool {
         Body::TurnCancelled(cancelled) => cancelled.reason == Some(CancelReason::Imported),
         Body::CallVoided(_) => true,
         Body::ContextKept(kept) => kept.reason == KeptReason::Cancelled,
+        Body::InterruptResumed(resumed) => resumed.interrupts.iter().all(|answer| answer.status == ResumeStatus::Cancelled),
         Body::JobDropped(dropped) => dropped.reason == DropReason::Imported,
         Body::SessionCreated(_)
         | Body::SessionForked(_)
@@ -200,6 +202,8 @@ fn ends_import(body: &Body) -> bool {
         | Body::TurnCompleted(_)
         | Body::TurnFailed(_)
         | Body::TurnRecovered(_)
+        | Body::SessionInterrupted(_)
+        | Body::TurnSuspended(_)
         | Body::CallStarted(_)
         | Body::CallCompleted(_)
         | Body::CallFailed(_)
@@ -213,6 +217,13 @@ fn ends_import(body: &Body) -> bool {
         | Body::DecisionAsked(_)
         | Body::DecisionAnswered(_)
         | Body::DecisionFailed(_)
+        | Body::ToolCallsTaken(_)
+        | Body::ToolCallStarted(_)
+        | Body::ToolCallCompleted(_)
+        | Body::ToolCallFailed(_)
+        | Body::StateUpdated(_)
+        | Body::AgentUpdated(_)
+        | Body::Custom(_)
         | Body::Unknown(_) => false,
     }
 }

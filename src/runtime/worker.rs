@@ -1,4 +1,4 @@
-//! Worker threads: each owns sessions, one local task each, and has providers of its own.
+//! Worker threads: each owns sessions, one local task each, and has providers and agents' workers of its own.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,8 +10,9 @@ use tokio::sync::mpsc;
 use super::command::Command;
 use super::session_task;
 use super::shared::{Residence, Shared};
-use crate::ids::SessionKey;
+use crate::ids::{AgentId, SessionKey};
 use crate::provider::Provider;
+use crate::worker;
 
 /// A session that a worker thread is to own.
 pub struct Opening {
@@ -28,6 +29,8 @@ pub struct Worker {
     /// The runtime.
     pub shared: Arc<Shared>,
     providers: RefCell<HashMap<String, Rc<dyn Provider>>>,
+    /// Who decides, by agent.
+    deciders: RefCell<HashMap<AgentId, Rc<dyn worker::Worker>>>,
 }
 
 impl Worker {
@@ -39,6 +42,16 @@ impl Worker {
         let provider: Rc<dyn Provider> = (self.shared.options.llms.get(llm)?.factory)().into();
         self.providers.borrow_mut().insert(llm.to_owned(), provider.clone());
         Some(provider)
+    }
+
+    /// This thread's own of an agent's worker.
+    pub fn agent_worker(&self, agent: &AgentId) -> Option<Rc<dyn worker::Worker>> {
+        if let Some(decider) = self.deciders.borrow().get(agent) {
+            return Some(decider.clone());
+        }
+        let decider: Rc<dyn worker::Worker> = (self.shared.options.workers.get(agent)?.factory)().into();
+        self.deciders.borrow_mut().insert(agent.clone(), decider.clone());
+        Some(decider)
     }
 }
 
@@ -64,7 +77,7 @@ pub fn enter(shared: &Arc<Shared>) {
         entered.retain(|(other, _)| other.strong_count() > 0);
         entered.push((Arc::downgrade(shared), place));
     });
-    let worker = Rc::new(Worker { shared: shared.clone(), providers: RefCell::default() });
+    let worker = Rc::new(Worker { shared: shared.clone(), providers: RefCell::default(), deciders: RefCell::default() });
     tokio::task::spawn_local(async move {
         while let Some(opening) = openings.recv().await {
             tokio::task::spawn_local(session_task::run(worker.clone(), opening));

@@ -143,3 +143,18 @@ fn the_largest_limits_are_limits() {
         assert_eq!(text(&rest(reader(submitted)).await), "Hi");
     });
 }
+
+#[test]
+fn an_endless_reply_is_cut_at_its_limit() {
+    run(async {
+        let bench = Bench::new();
+        let submitted = bench.say("t1", &[("u1", Role::User, "hello")]).await.unwrap();
+        let (_, model) = bench.model.asked().await;
+        let piece = "x".repeat(600);
+        model.send(says(&piece)).unwrap();
+        model.send(says(&piece)).unwrap();
+        let events = rest(reader(submitted)).await;
+        assert!(matches!(events.last().unwrap().body, EventBody::TurnFailed { code: Code::LlmBadResponse, .. }));
+        assert_eq!(bench.tree().await, "u1 user: hello  <- head\n");
+    });
+}

@@ -1,23 +1,25 @@
 //! An agent whose worker decides: asked on the session's task, answered by the test.
 
+mod state;
+
 use tokio::sync::oneshot;
 
 use super::*;
 use crate::protocol::{Action, ContextReplace, DecisionAnswer, DecisionRequest, LlmCall, Trigger};
 use crate::worker::{Error, InProcess};
 
-type Answered = Result<DecisionAnswer, Error>;
-type Question = (DecisionRequest, oneshot::Sender<Answered>);
+pub(super) type Answered = Result<DecisionAnswer, Error>;
+pub(super) type Question = (DecisionRequest, oneshot::Sender<Answered>);
 
 const AGENT: &str = "llm = \"played\"\nsystem = \"Be kind.\"\n[context]\nwindow = 2000000\n[[context.strategy]]\nuse = \"summarize\"\n\
                      over_tokens = 50\nkeep_turns = 1\n";
 
 /// A worker whose answers the test gives.
 #[derive(Clone, Default)]
-struct Decider(Arc<Mutex<Vec<Question>>>);
+pub(super) struct Decider(Arc<Mutex<Vec<Question>>>);
 
 impl Decider {
-    fn worker(&self) -> InProcess {
+    pub(super) fn worker(&self) -> InProcess {
         let questions = self.0.clone();
         InProcess::new(move |request| {
             let (sender, receiver) = oneshot::channel();
@@ -26,7 +28,12 @@ impl Decider {
         })
     }
 
-    async fn asked(&self) -> Question {
+    /// Whether it isn't asked anything now.
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.lock().unwrap().is_empty()
+    }
+
+    pub(super) async fn asked(&self) -> Question {
         tokio::time::timeout(Duration::from_hours(1), async {
             while self.0.lock().unwrap().is_empty() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -53,12 +60,12 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let worker = Decider::default();
-        Self::with(Arc::new(worker.worker()), worker, Arc::new(Faulty::new(Arc::new(Memory::new()))))
+        Self::with(worker.worker(), worker, Arc::new(Faulty::new(Arc::new(Memory::new()))))
     }
 
-    fn with(decides: Arc<dyn crate::worker::Worker>, worker: Decider, store: Arc<Faulty>) -> Self {
+    fn with(decides: InProcess, worker: Decider, store: Arc<Faulty>) -> Self {
         let model = Played::default();
-        let workers = BTreeMap::from([(AgentId::from("bot"), decides)]);
+        let workers = BTreeMap::from([(AgentId::from("bot"), decides.into())]);
         let options = Options { workers, ..options(&model, AGENT) };
         let runtime = Runtime::new(options, store.clone());
         runtime.enter();
@@ -70,7 +77,7 @@ impl Desk {
         self.bench.runtime.0.stop_all();
         self.bench.runtime.0.living.subscribe().wait_for(|&tasks| tasks == 0).await.unwrap();
         let worker = Decider::default();
-        let next = Self::with(Arc::new(worker.worker()), worker, self.bench.store.clone());
+        let next = Self::with(worker.worker(), worker, self.bench.store.clone());
         next.bench.runtime.recover().await.unwrap();
         next
     }
@@ -250,10 +257,40 @@ fn a_worker_that_panics_has_failed() {
                 assert!(!at_once, "it panics");
                 async { panic!("it panics, later") }
             });
-            let desk = Desk::with(Arc::new(panics), Decider::default(), Arc::new(Faulty::new(Arc::new(Memory::new()))));
+            let desk = Desk::with(panics, Decider::default(), Arc::new(Faulty::new(Arc::new(Memory::new()))));
             let asks = desk.say("t1", "u1").await;
             ends_with(&rest(asks).await, Code::WorkerFailed);
         }
+    });
+}
+
+#[test]
+fn an_answer_that_comes_by_itself_ends_the_attempt() {
+    run(async {
+        let desk = Desk::new();
+        let asks = desk.say("t1", "u1").await;
+        let (request, answer) = desk.worker.asked().await;
+        let bad = desk.bench.runtime.answer(&key(), request.decision_id.clone(), vec![Action::ToolCall { id: "x".into() }].into()).await;
+        let bad = bad.unwrap_err();
+        assert_eq!(
+            (bad.code, &bad.details["at"], &bad.details["because"]),
+            (Code::BadAnswer, &"actions[0].id".into(), &"call_not_open".into())
+        );
+        assert!(!answer.is_closed(), "it is still waited for");
+        let here = key();
+        let given = || desk.bench.runtime.answer(&here, request.decision_id.clone(), request.proposed.clone());
+        assert_eq!(given().await, Ok(true));
+        assert!(answer.is_closed(), "nobody waits for it any more");
+        assert_eq!(given().await, Ok(false), "it was answered");
+        desk.bench.model.answers("Hi.").await;
+        desk.worker.accepts().await;
+        assert_eq!(text(&rest(asks).await), "Hi.");
+        assert_eq!(given().await, Ok(false));
+        let nowhere = SessionKey { session: "nowhere".into(), ..key() };
+        let refused = desk.bench.runtime.answer(&nowhere, "d".into(), DecisionAnswer::default()).await.unwrap_err();
+        assert_eq!(refused.code, Code::SessionNotFound);
+        let refused = desk.bench.runtime.answer(&key(), "d".into(), DecisionAnswer::default()).await.unwrap_err();
+        assert_eq!(refused.code, Code::DecisionClosed);
     });
 }
 

@@ -227,7 +227,7 @@ fn a_turn_waits_for_results_and_goes_on_with_the_last() {
         assert_eq!((page.status, page.open_calls.len()), (SessionStatus::Waiting, 2));
         let joined = bench.runtime.join(&key()).await.unwrap();
         assert!(joined.running.is_none());
-        assert_eq!(joined.waiting, calls);
+        assert_eq!(joined.waiting.calls, calls);
         let again = bench.runtime.submit(&key(), Input { client: client(), ..input("t1", &[("u1", Role::User, "look around")]) }).await;
         assert!(matches!(again.unwrap().following, Following::Ended(TurnEnd::Waiting { calls: open }) if open == calls));
         let one = bench.runtime.submit(&key(), result("t2", "c2")).await.unwrap();

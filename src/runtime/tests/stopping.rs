@@ -41,6 +41,7 @@ fn nothing_follows_an_append_that_failed() {
                 Llm { factory: Arc::new(|| Box::new(AtOnce)), attempts: 2, abilities: Abilities::default() },
             )]),
             workers: BTreeMap::new(),
+            dialling: Hub::default(),
             limits: toml::from_str(LIMITS).unwrap(),
         };
         let runtime = Runtime::new(options, store.clone());

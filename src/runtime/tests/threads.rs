@@ -37,6 +37,7 @@ fn quick(store: Arc<Memory>) -> Runtime {
             Llm { factory: Arc::new(|| Box::new(Quick)), attempts: 1, abilities: Abilities::default() },
         )]),
         workers: BTreeMap::new(),
+        dialling: Hub::default(),
         limits: toml::from_str(&limits.replace("session_requests_max = 3", "session_requests_max = 64")).unwrap(),
     };
     Runtime::new(options, store)

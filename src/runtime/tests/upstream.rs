@@ -30,6 +30,7 @@ fn of(factory: Factory, attempts: u32) -> Runtime {
             agents: BTreeMap::from([(AgentId::from("bot"), agent)]),
             llms: BTreeMap::from([("river".to_owned(), Llm { factory, attempts, abilities: Abilities::default() })]),
             workers: BTreeMap::new(),
+            dialling: Hub::default(),
             limits: toml::from_str(LIMITS).unwrap(),
         },
         Arc::new(Memory::new()),
