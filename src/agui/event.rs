@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::outbound::{Content, Messages};
 use crate::ids::{CallId, NodeId, ToolCallId, TurnId};
@@ -83,6 +84,9 @@ pub(super) enum AguiEvent<'a> {
     StateSnapshot {
         snapshot: &'a Json,
     },
+    StateDelta {
+        delta: &'a Json,
+    },
     MessagesSnapshot {
         messages: Messages<'a>,
     },
@@ -92,9 +96,17 @@ pub(super) enum AguiEvent<'a> {
         content: &'a Json,
     },
     Custom {
-        name: &'static str,
-        value: ContextNews<'a>,
+        name: &'a str,
+        value: CustomValue<'a>,
     },
+}
+
+/// What a `CUSTOM` event says.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum CustomValue<'a> {
+    Context(ContextNews<'a>),
+    OfWorker(&'a Json),
 }
 
 /// What a `CUSTOM` event says of the room in the context window.
@@ -172,6 +184,27 @@ pub(super) enum AguiOutcome<'a> {
         pending_tool_call_ids: &'a [ToolCallId],
     },
     Cancelled,
+    Interrupt {
+        interrupts: Vec<AguiInterrupt<'a>>,
+    },
+}
+
+/// What pauses a turn.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AguiInterrupt<'a> {
+    pub(super) id: &'a str,
+    pub(super) reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_call_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_schema: Option<&'a Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<Value>,
 }
 
 /// Tokens of one provider's model.

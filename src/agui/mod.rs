@@ -10,5 +10,6 @@ mod outbound;
 pub use dialect::Dialect;
 pub use inbound::{Forwarded, Frame, Limits, RunInput, SharedFrame, SharedRefused};
 pub use outbound::{
-    Outcome, custom, render, run_error, run_finished, run_finished_at, run_started, run_started_with, snapshot, ui_messages,
+    Outcome, Path, custom, interrupts, render, run_error, run_finished, run_finished_at, run_started, run_started_with, snapshot, state,
+    ui_messages,
 };

@@ -88,28 +88,45 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::NotAvailable
         | Code::BadImport => StatusCode::BAD_REQUEST,
         Code::Unauthorized => StatusCode::UNAUTHORIZED,
-        Code::OriginRefused => StatusCode::FORBIDDEN,
+        Code::OriginRefused | Code::WorkerNotAllowed => StatusCode::FORBIDDEN,
         Code::NotFound
         | Code::UnknownAgent
         | Code::SessionNotFound
         | Code::RunNotFound
         | Code::CursorUnknown
         | Code::NodeNotFound
+        | Code::InterruptNotFound
         | Code::LabelNotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::TurnAlreadyActive | Code::TurnIdReused | Code::CallsOpen | Code::CallNotOpen | Code::SessionExists | Code::DecisionClosed => {
-            StatusCode::CONFLICT
-        }
+        Code::TurnAlreadyActive
+        | Code::TurnIdReused
+        | Code::CallsOpen
+        | Code::CallNotOpen
+        | Code::SessionInterrupted
+        | Code::InterruptsOpen
+        | Code::InterruptClosed
+        | Code::InterruptExpired
+        | Code::SessionExists
+        | Code::DecisionClosed => StatusCode::CONFLICT,
         Code::SessionDeleted => StatusCode::GONE,
-        Code::BodyTooLarge | Code::ViewTooLong | Code::ContentTooLarge | Code::ArrivalTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::BodyTooLarge | Code::ViewTooLong | Code::ContentTooLarge | Code::ArrivalTooLarge | Code::StateTooLarge => {
+            StatusCode::PAYLOAD_TOO_LARGE
+        }
         Code::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Code::LlmTooLong | Code::TooManyCalls => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::LlmTooLong | Code::TooManyCalls | Code::PatchFailed | Code::BadAnswer | Code::PayloadMismatch => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
         Code::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         Code::TooManyReaders | Code::TooManyRequests | Code::RateLimited | Code::TooSlow | Code::QueueFull => StatusCode::TOO_MANY_REQUESTS,
         Code::SessionCorrupt | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        Code::LlmUnavailable | Code::LlmCut | Code::LlmRefused | Code::LlmBadResponse | Code::WorkerFailed | Code::WorkerBadAnswer => {
-            StatusCode::BAD_GATEWAY
-        }
+        Code::LlmUnavailable
+        | Code::LlmCut
+        | Code::LlmRefused
+        | Code::LlmBadResponse
+        | Code::WorkerFailed
+        | Code::WorkerBadAnswer
+        | Code::ToolFailed
+        | Code::OutcomeUnknown => StatusCode::BAD_GATEWAY,
         Code::ShuttingDown
         | Code::TooManyConnections
         | Code::TooManySessions
@@ -118,7 +135,7 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::StoreUnavailable
         | Code::LlmRateLimited
         | Code::OwnerLost => StatusCode::SERVICE_UNAVAILABLE,
-        Code::LlmTimedOut | Code::WorkerTimedOut => StatusCode::GATEWAY_TIMEOUT,
+        Code::LlmTimedOut | Code::WorkerTimedOut | Code::ToolTimedOut => StatusCode::GATEWAY_TIMEOUT,
         Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
     }
 }
@@ -128,7 +145,7 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
     match code {
         Code::BodyTooLarge => Some(CloseCode::Size),
         Code::Unauthorized => Some(CloseCode::Other(4001)),
-        Code::OriginRefused => Some(CloseCode::Other(4003)),
+        Code::OriginRefused | Code::WorkerNotAllowed => Some(CloseCode::Other(4003)),
         Code::TooSlow => Some(CloseCode::Other(4008)),
         Code::CursorUnknown => Some(CloseCode::Other(4009)),
         Code::RateLimited => Some(CloseCode::Other(4029)),
@@ -140,10 +157,18 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
         | Code::DuplicateMessageId
         | Code::ViewTooLong
         | Code::ContentTooLarge
+        | Code::StateTooLarge
+        | Code::PatchFailed
         | Code::UnsupportedEncoding
         | Code::CallsOpen
         | Code::NotAvailable
         | Code::CallNotOpen
+        | Code::SessionInterrupted
+        | Code::InterruptsOpen
+        | Code::InterruptNotFound
+        | Code::InterruptClosed
+        | Code::InterruptExpired
+        | Code::PayloadMismatch
         | Code::LabelNotFound
         | Code::SessionExists
         | Code::SessionDeleted
@@ -179,6 +204,10 @@ pub(super) fn close_code(code: Code) -> Option<CloseCode> {
         | Code::WorkerFailed
         | Code::WorkerTimedOut
         | Code::WorkerBadAnswer
+        | Code::ToolFailed
+        | Code::ToolTimedOut
+        | Code::OutcomeUnknown
+        | Code::BadAnswer
         | Code::DecisionClosed
         | Code::OwnerLost
         | Code::Internal => None,
@@ -222,7 +251,7 @@ mod tests {
     #[test]
     fn close_codes_are_ones_that_may_be_sent() {
         let closing: Vec<_> = Code::ALL.iter().filter_map(|code| close_code(*code)).map(u16::from).collect();
-        assert_eq!(closing, [1009, 4001, 4003, 4009, 4029, 4008, 1012]);
+        assert_eq!(closing, [1009, 4001, 4003, 4009, 4029, 4008, 1012, 4003]);
     }
 
     #[actix_web::test]

@@ -4,6 +4,7 @@
 mod agents;
 mod body;
 mod caller;
+mod decisions;
 mod doors;
 mod error;
 mod events;
@@ -64,15 +65,7 @@ impl State {
     }
 
     fn limits(&self) -> Limits {
-        let options = &self.options;
-        Limits {
-            view_messages_max: options.view_messages_max,
-            content_bytes_max: options.content_bytes_max,
-            tools_max: options.tools_max,
-            client_bytes_max: options.client_bytes_max,
-            json_values_max: options.json_values_max,
-            title_bytes_max: options.title_bytes_max,
-        }
+        self.options.limits()
     }
 
     fn agent(&self, id: &AgentId) -> Result<&AgentOptions, Refusal> {

@@ -116,12 +116,15 @@ impl Source {
 impl TurnStream {
     /// The stream of what was submitted.
     pub(super) fn new(submitted: Submitted, draining: CancellationToken) -> Self {
-        let Submitted { accepted, snapshot, room, cursor, following } = submitted;
+        let Submitted { accepted, snapshot, state, room, cursor, following } = submitted;
         let mut ready = BytesMut::new();
         frame(&mut ready, Some("accepted"), Some(cursor), &accepted);
         let mut tell = |body| ready.extend_from_slice(&render(&[Event { cursor: None, at: clock::now(), body }]).sse);
         if let Some(snapshot) = snapshot {
             tell(EventBody::Resync(snapshot));
+        }
+        if state.is_some() {
+            tell(EventBody::StateUpdated { state, patch: None });
         }
         for event in room {
             tell(event.body);
@@ -225,6 +228,7 @@ fn described(end: &TurnEnd) -> &'static str {
         TurnEnd::Failed { .. } => "failed",
         TurnEnd::Cancelled => "cancelled",
         TurnEnd::Waiting { .. } => "waiting",
+        TurnEnd::Interrupted { .. } => "interrupted",
     }
 }
 
@@ -235,6 +239,7 @@ fn terminal(turn_id: TurnId, end: TurnEnd) -> EventBody {
         TurnEnd::Failed { code, message } => EventBody::TurnFailed { turn_id, code, message },
         TurnEnd::Cancelled => EventBody::TurnCancelled { turn_id, reason: None, messages: Vec::new() },
         TurnEnd::Waiting { calls } => EventBody::TurnWaiting { turn_id, calls },
+        TurnEnd::Interrupted { interrupts } => EventBody::SessionInterrupted { turn_id, interrupts },
     }
 }
 
@@ -245,6 +250,7 @@ fn ended(event: &EventBody, turn: &TurnId) -> Option<&'static str> {
         EventBody::TurnFailed { turn_id, .. } if turn_id == turn => Some("failed"),
         EventBody::TurnCancelled { turn_id, .. } if turn_id == turn => Some("cancelled"),
         EventBody::TurnWaiting { turn_id, .. } if turn_id == turn => Some("waiting"),
+        EventBody::SessionInterrupted { turn_id, .. } if turn_id == turn => Some("interrupted"),
         EventBody::TurnCompleted { .. }
         | EventBody::TurnFailed { .. }
         | EventBody::TurnCancelled { .. }
@@ -253,6 +259,9 @@ fn ended(event: &EventBody, turn: &TurnId) -> Option<&'static str> {
         | EventBody::TurnJoined { .. }
         | EventBody::TurnStarted { .. }
         | EventBody::TurnRecovered { .. }
+        | EventBody::SessionInterrupted { .. }
+        | EventBody::InterruptResumed { .. }
+        | EventBody::TurnSuspended { .. }
         | EventBody::SessionCreated { .. }
         | EventBody::SessionForked { .. }
         | EventBody::SessionUpdated { .. }
@@ -268,6 +277,12 @@ fn ended(event: &EventBody, turn: &TurnId) -> Option<&'static str> {
         | EventBody::DecisionAsked { .. }
         | EventBody::DecisionAnswered { .. }
         | EventBody::DecisionFailed { .. }
+        | EventBody::ToolCallStarted { .. }
+        | EventBody::ToolCallCompleted { .. }
+        | EventBody::ToolCallFailed { .. }
+        | EventBody::StateUpdated { .. }
+        | EventBody::AgentUpdated { .. }
+        | EventBody::Custom { .. }
         | EventBody::ArrivalQueued { .. }
         | EventBody::ArrivalConsumed { .. }
         | EventBody::Live(_)

@@ -8,7 +8,8 @@ use crate::runtime::{Sink, channel};
 
 fn stream(following: Following, snapshot: Option<Snapshot>) -> TurnStream {
     let accepted = Accepted::plain("s1".into(), "t1".into());
-    let submitted = Submitted { accepted, snapshot: snapshot.map(Arc::new), room: Vec::new(), cursor: Cursor::after(3), following };
+    let submitted =
+        Submitted { accepted, snapshot: snapshot.map(Arc::new), state: None, room: Vec::new(), cursor: Cursor::after(3), following };
     TurnStream::new(submitted, CancellationToken::new())
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::de::{self, Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::protocol::Limits;
 use crate::runtime::Pace;
 
 /// `[server]`: where to listen, who may ask, how much, and how long things may take.
@@ -172,6 +173,18 @@ fn at_least_one(number: u32) -> NonZeroU32 {
 }
 
 impl Options {
+    /// What everything that is read is held to.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            view_messages_max: self.view_messages_max,
+            content_bytes_max: self.content_bytes_max,
+            tools_max: self.tools_max,
+            client_bytes_max: self.client_bytes_max,
+            json_values_max: self.json_values_max,
+            title_bytes_max: self.title_bytes_max,
+        }
+    }
+
     /// How often an idle stream gets a comment.
     pub(super) fn keep_alive(&self) -> Duration {
         Duration::from_secs(self.keep_alive_secs.max(1))

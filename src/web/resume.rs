@@ -119,13 +119,14 @@ pub(super) async fn stream(request: &HttpRequest, state: &State, key: &SessionKe
 
 /// A conversation as a chat shows it when it opens, and the run that is active.
 async fn hydrated(state: &State, key: &SessionKey) -> Result<HttpResponse, Refusal> {
-    let (messages, active) = match state.runtime.hydrate(key).await {
-        Ok(active) => (agui::ui_messages(&active.snapshot), active.turn),
-        Err(refusal) if refusal.code == Code::SessionNotFound => (Vec::new(), None),
+    let (messages, active, interrupts) = match state.runtime.hydrate(key).await {
+        Ok(active) => (agui::ui_messages(&active.snapshot), active.turn, active.interrupts),
+        Err(refusal) if refusal.code == Code::SessionNotFound => (Vec::new(), None, Vec::new()),
         Err(refusal) => return Err(refusal),
     };
+    let interrupts = (!interrupts.is_empty()).then(|| agui::interrupts(&interrupts));
     let active = active.map(|run| json!({ "runId": run }));
-    Ok(HttpResponse::Ok().json(json!({ "messages": messages, "activeRun": active, "interrupts": null })))
+    Ok(HttpResponse::Ok().json(json!({ "messages": messages, "activeRun": active, "interrupts": interrupts })))
 }
 
 /// `GET /agents/{agent}/capabilities`: what its front ends may count on.
@@ -137,7 +138,7 @@ pub(super) async fn capabilities(state: Data<State>, path: Path<String>) -> Resu
         "identity": { "name": agent_id, "type": "headwater", "version": env!("CARGO_PKG_VERSION") },
         "transport": { "streaming": true, "websocket": true, "resumable": true, "httpBinary": false, "pushNotifications": false },
         "tools": { "supported": true, "clientProvided": true, "parallelCalls": true },
-        "state": { "snapshots": false, "deltas": false, "memory": false, "persistentState": false },
+        "state": { "snapshots": true, "deltas": true, "memory": false, "persistentState": true },
         "reasoning": { "supported": reasoning, "streaming": reasoning, "encrypted": false },
         "multimodal": {
             "input": { "image": image, "audio": audio, "video": video, "pdf": pdf, "file": file },

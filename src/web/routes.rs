@@ -6,7 +6,7 @@ use actix_web::http::header::ALLOW;
 use actix_web::web::{self, PathConfig, QueryConfig, ServiceConfig};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, Route};
 
-use super::{agents, error, events, health, inputs, openapi, records, resume, sessions, ws};
+use super::{agents, decisions, error, events, health, inputs, openapi, records, resume, sessions, ws};
 use crate::protocol::{Code, Refusal};
 
 /// One method of one path.
@@ -48,7 +48,9 @@ const TABLE: &[Line] = &[
     line(Method::POST, "/v1/sessions/{session}/records", || web::to(records::import)),
     line(Method::POST, "/v1/sessions/{session}/head", || web::to(sessions::move_head)),
     line(Method::POST, "/v1/sessions/{session}/fork", || web::to(sessions::fork)),
+    line(Method::POST, "/v1/decisions/{decision}", || web::to(decisions::answer)),
     line(Method::GET, "/v1/ws", || web::to(ws::native)),
+    line(Method::GET, "/v1/worker", || web::to(ws::worker)),
     get("/healthz", || web::to(health::alive)),
     get("/readyz", || web::to(health::ready)),
     get("/metrics", || web::to(health::metrics)),

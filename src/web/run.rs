@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::source::{Source, SourceEnd};
 use crate::agui::{self, Dialect, Outcome};
 use crate::clock;
-use crate::ids::{SessionId, SessionKey, ToolCallId, TurnId};
-use crate::protocol::{Accepted, Code, Cursor, Event, EventBody, Frames, Snapshot, Usage};
+use crate::ids::{SessionId, SessionKey, TurnId};
+use crate::protocol::{Accepted, Code, Cursor, Event, EventBody, Frames, Snapshot, Usage, Waits};
 use crate::runtime::{Following, Joined, Resumed, Run, Runtime, Submitted, Told, TurnEnd};
 
 /// Whose run it is and how it is spelled.
@@ -73,7 +73,7 @@ impl RunStream {
     /// The run that a submit began, or that an earlier one did. While its turn waits for another nothing is told; when it begins
     /// comes the conversation as it is by then.
     pub(super) fn submitted(names: Names, submitted: Submitted, draining: CancellationToken) -> Self {
-        let Submitted { accepted, snapshot, room, cursor, following } = submitted;
+        let Submitted { accepted, snapshot, state, room, cursor, following } = submitted;
         let now = following_now(&following, &accepted).then_some(cursor);
         let last = now.filter(|_| room.is_empty());
         let notices = notices(names.dialect, &accepted, last.filter(|_| snapshot.is_none()));
@@ -86,14 +86,18 @@ impl RunStream {
             following => {
                 let alone = notices.is_empty() && snapshot.is_none();
                 let at = Some(cursor);
-                let mut opening = vec![started(&names).at(last.filter(|_| alone))];
+                let mut opening = vec![started(&names)];
+                opening.extend(state.map(|state| agui::state(names.dialect, &state)));
+                if let Some(first) = opening.pop() {
+                    opening.push(first.at(last.filter(|_| alone)));
+                }
                 opening.extend(notices);
                 opening.extend(snapshot.map(|snapshot| agui::snapshot(names.dialect, &snapshot, Some(cursor).filter(|_| room.is_empty()))));
                 if !room.is_empty() {
                     opening.push(agui::render(names.dialect, &room).at(now));
                 }
                 let stream = Self { at, ..Self::new(names, accepted.turn_id, opening, draining) };
-                stream.following(following, accepted.waiting)
+                stream.following(following, Waits { calls: accepted.waiting, interrupts: accepted.interrupts })
             }
         }
     }
@@ -105,7 +109,7 @@ impl RunStream {
         match joined.running {
             Some((running, reader)) => {
                 let stream = Self { at: Some(joined.cursor), ..Self::new(names, running.turn_id, opening, draining) };
-                stream.following(Following::Running(reader), Vec::new())
+                stream.following(Following::Running(reader), Waits::default())
             }
             None => Self::ended(names, opening, joined.waiting, draining),
         }
@@ -114,7 +118,7 @@ impl RunStream {
     /// A session that doesn't exist (yet): an empty conversation.
     pub(super) fn empty(names: Names, draining: CancellationToken) -> Self {
         let opening = vec![started(&names), agui::snapshot(names.dialect, &Snapshot::default(), None)];
-        Self::ended(names, opening, Vec::new(), draining)
+        Self::ended(names, opening, Waits::default(), draining)
     }
 
     /// A run that somebody comes to, or back to after `after`.
@@ -126,7 +130,7 @@ impl RunStream {
             Run::Ended(end) => {
                 let opening = if after.is_none() { vec![started(&names)] } else { Vec::new() };
                 let turn = names.run.clone();
-                Self::new(names, turn, opening, draining).following(Following::Ended(end), Vec::new())
+                Self::new(names, turn, opening, draining).following(Following::Ended(end), Waits::default())
             }
             Run::Begun(resumed) => {
                 let Resumed { turn, opening, events } = *resumed;
@@ -150,19 +154,19 @@ impl RunStream {
         Self { log: Some((runtime.clone(), key.clone())), ..self }
     }
 
-    /// A run that only shows what is there; `waiting`: the calls that wait for results.
-    fn ended(names: Names, opening: Vec<Frames>, waiting: Vec<ToolCallId>, draining: CancellationToken) -> Self {
+    /// A run that only shows what is there; `waiting`: what a turn waits for.
+    fn ended(names: Names, opening: Vec<Frames>, waiting: Waits, draining: CancellationToken) -> Self {
         let turn = names.run.clone();
         Self::new(names, turn, opening, draining).following(Following::Ended(TurnEnd::Completed), waiting)
     }
 
-    fn following(mut self, following: Following, waiting: Vec<ToolCallId>) -> Self {
+    fn following(mut self, following: Following, waiting: Waits) -> Self {
         let end = match following {
             Following::Running(reader) => {
                 self.source = Some(Source::Turn(reader));
                 return self;
             }
-            Following::Ended(TurnEnd::Completed) if !waiting.is_empty() => TurnEnd::Waiting { calls: waiting },
+            Following::Ended(TurnEnd::Completed) => TurnEnd::waits(waiting).unwrap_or(TurnEnd::Completed),
             Following::Ended(end) => end,
         };
         let last = self.finish(RunEnd::Turn(end), None);
@@ -312,6 +316,9 @@ impl RunStream {
                 Some(TurnEnd::Failed { code: *code, message: message.clone() })
             }
             EventBody::TurnWaiting { turn_id, calls } if *turn_id == self.turn => Some(TurnEnd::Waiting { calls: calls.clone() }),
+            EventBody::SessionInterrupted { turn_id, interrupts } if *turn_id == self.turn => {
+                Some(TurnEnd::Interrupted { interrupts: interrupts.clone() })
+            }
             EventBody::TurnCancelled { turn_id, .. } if *turn_id == self.turn || *turn_id == self.names.run => Some(TurnEnd::Cancelled),
             // What waited to join the turn goes on as one of its own.
             EventBody::ArrivalConsumed { turn_ids, into: Some(into), .. } if turn_ids.contains(&self.names.run) => {
@@ -332,6 +339,9 @@ impl RunStream {
             | EventBody::HeadMoved { .. }
             | EventBody::TurnStarted { .. }
             | EventBody::TurnRecovered { .. }
+            | EventBody::SessionInterrupted { .. }
+            | EventBody::InterruptResumed { .. }
+            | EventBody::TurnSuspended { .. }
             | EventBody::CallStarted { .. }
             | EventBody::CallFailed { .. }
             | EventBody::CallVoided { .. }
@@ -341,6 +351,12 @@ impl RunStream {
             | EventBody::DecisionAsked { .. }
             | EventBody::DecisionAnswered { .. }
             | EventBody::DecisionFailed { .. }
+            | EventBody::ToolCallStarted { .. }
+            | EventBody::ToolCallCompleted { .. }
+            | EventBody::ToolCallFailed { .. }
+            | EventBody::StateUpdated { .. }
+            | EventBody::AgentUpdated { .. }
+            | EventBody::Custom { .. }
             | EventBody::ArrivalQueued { .. }
             | EventBody::ArrivalConsumed { .. }
             | EventBody::Live(_)
@@ -371,6 +387,9 @@ impl RunStream {
             RunEnd::Turn(TurnEnd::Completed) => agui::run_finished(*dialect, thread, run, Outcome::Success, &self.usage, clock::now()),
             RunEnd::Turn(TurnEnd::Waiting { calls }) => {
                 agui::run_finished(*dialect, thread, run, Outcome::Waiting(calls), &self.usage, clock::now())
+            }
+            RunEnd::Turn(TurnEnd::Interrupted { interrupts }) => {
+                agui::run_finished(*dialect, thread, run, Outcome::Interrupted(interrupts), &self.usage, clock::now())
             }
             RunEnd::Turn(TurnEnd::Cancelled) => agui::run_finished(*dialect, thread, run, Outcome::Cancelled, &self.usage, clock::now()),
             RunEnd::Turn(TurnEnd::Failed { code, message }) => error(*code, message),
@@ -424,6 +443,10 @@ fn notices(dialect: Dialect, accepted: &Accepted, cursor: Option<Cursor>) -> Vec
     if !accepted.ignored_edits.is_empty() {
         let value = json!({ "message_ids": accepted.ignored_edits });
         notices.push(agui::custom(dialect, "headwater.ignored_edits", &value, None));
+    }
+    if !accepted.ignored_tools.is_empty() {
+        let value = json!({ "names": accepted.ignored_tools });
+        notices.push(agui::custom(dialect, "headwater.ignored_tools", &value, None));
     }
     if let Some(last) = notices.pop() {
         notices.push(last.at(cursor));

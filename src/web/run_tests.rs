@@ -40,7 +40,7 @@ fn accepted() -> Accepted {
 }
 
 fn submitted(accepted: Accepted, following: Following) -> Submitted {
-    Submitted { accepted, snapshot: None, room: Vec::new(), cursor: Cursor::after(1), following }
+    Submitted { accepted, snapshot: None, state: None, room: Vec::new(), cursor: Cursor::after(1), following }
 }
 
 fn running(dialect: Dialect) -> (Sink, RunStream) {
@@ -206,6 +206,7 @@ async fn what_became_of_the_view_is_never_silent() {
     accepted.implied_count = 1;
     accepted.ignored = vec![Ignored { index: 3, id: Some("x".into()), reason: IgnoredReason::NotFromClients }];
     accepted.ignored_edits = vec!["u1".into()];
+    accepted.ignored_tools = vec!["look".to_owned()];
     let submitted = Submitted {
         snapshot: Some(Arc::new(Snapshot {
             messages: vec![Arc::new(Message::text(Role::User, "hi").with_id("u1".into()))],
@@ -215,7 +216,7 @@ async fn what_became_of_the_view_is_never_silent() {
     };
     let mut stream = RunStream::submitted(names(Dialect::Legacy), submitted, CancellationToken::new());
     let told: Told = stream.first(Duration::ZERO).await;
-    assert_eq!(told.types(), ["RUN_STARTED", "CUSTOM", "CUSTOM", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]);
+    assert_eq!(told.types(), ["RUN_STARTED", "CUSTOM", "CUSTOM", "CUSTOM", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]);
     assert_eq!(told.0[1]["name"], "headwater.view");
     assert_eq!(
         told.0[1]["value"],
@@ -227,6 +228,7 @@ async fn what_became_of_the_view_is_never_silent() {
         })
     );
     assert_eq!(told.0[2]["value"], json!({"message_ids": ["u1"]}));
+    assert_eq!((&told.0[3]["name"], &told.0[3]["value"]), (&json!("headwater.ignored_tools"), &json!({"names": ["look"]})));
     assert!(stream.next::<Told>().await.is_none());
 }
 
@@ -341,7 +343,13 @@ async fn who_joins_while_a_turn_waits_sees_its_calls_and_an_end() {
         let asks = Message { tool_calls: vec![call], ..Message::empty(Role::Assistant) }.with_id(reply());
         let snapshot = Arc::new(Snapshot { messages: vec![Arc::new(asks)], ..Snapshot::default() });
         let waiting = vec!["c1".into(), "c2".into()];
-        let joined = Joined { snapshot, room: Vec::new(), cursor: Cursor::after(1), running: None, waiting };
+        let joined = Joined {
+            snapshot,
+            room: Vec::new(),
+            cursor: Cursor::after(1),
+            running: None,
+            waiting: Waits { calls: waiting, ..Waits::default() },
+        };
         let mut stream = RunStream::joined(names(dialect), joined, CancellationToken::new());
         let told: Told = stream.first(Duration::from_mins(1)).await;
         assert_eq!(told.types(), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]);

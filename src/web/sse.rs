@@ -78,6 +78,7 @@ pub(super) fn described(end: &RunEnd) -> &'static str {
         RunEnd::Turn(TurnEnd::Completed) => "completed",
         RunEnd::Turn(TurnEnd::Failed { .. }) => "failed",
         RunEnd::Turn(TurnEnd::Waiting { .. }) => "waiting",
+        RunEnd::Turn(TurnEnd::Interrupted { .. }) => "interrupted",
         RunEnd::Turn(TurnEnd::Cancelled) => "cancelled",
         RunEnd::Slow => "too_slow",
         RunEnd::ShuttingDown => "shutting_down",

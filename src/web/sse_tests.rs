@@ -14,8 +14,14 @@ use crate::web::run::Names;
 fn running() -> (Sink, RunStream) {
     let (sink, reader) = channel(8, 1 << 20);
     let accepted = Accepted::plain("s1".into(), "r1".into());
-    let submitted =
-        Submitted { accepted, snapshot: None, room: Vec::new(), cursor: Cursor::after(1), following: Following::Running(reader) };
+    let submitted = Submitted {
+        accepted,
+        snapshot: None,
+        state: None,
+        room: Vec::new(),
+        cursor: Cursor::after(1),
+        following: Following::Running(reader),
+    };
     let names = Names { dialect: Dialect::Legacy, thread: "s1".into(), run: "r1".into() };
     (sink, RunStream::submitted(names, submitted, CancellationToken::new()))
 }
@@ -73,8 +79,14 @@ fn one_frame_is_not_copied() {
 async fn a_queued_run_is_answered_at_once_with_a_comment() {
     let (sink, reader) = channel(8, 1 << 20);
     let accepted = Accepted { queued: true, ..Accepted::plain("s1".into(), "r1".into()) };
-    let submitted =
-        Submitted { accepted, snapshot: None, room: Vec::new(), cursor: Cursor::after(1), following: Following::Running(reader) };
+    let submitted = Submitted {
+        accepted,
+        snapshot: None,
+        state: None,
+        room: Vec::new(),
+        cursor: Cursor::after(1),
+        following: Following::Running(reader),
+    };
     let names = Names { dialect: Dialect::V1, thread: "s1".into(), run: "r1".into() };
     let run = RunStream::submitted(names, submitted, CancellationToken::new());
     let request = actix_web::test::TestRequest::default().to_http_request();

@@ -5,6 +5,7 @@ mod forwarded;
 mod frame;
 mod message;
 mod part;
+mod resume;
 mod run;
 mod shared;
 mod tool;

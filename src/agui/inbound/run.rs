@@ -9,11 +9,12 @@ use serde_json::value::RawValue;
 use super::forwarded::{self, Forwarded};
 use super::message::MessageFields;
 use super::reading::{Fields, List, Object, Reading};
+use super::resume::{ANSWERS_MAX, ResumeFields};
 use super::tool::ToolFields;
 use super::{Limits, reading};
 use crate::agui::Dialect;
 use crate::ids::{AgentId, SessionId, TurnId};
-use crate::protocol::{Client, Code, Input, InputBody, Json, Message, OnBusy, Refusal, Tool, ViewOptions};
+use crate::protocol::{Client, Code, Input, InputBody, Json, Message, OnBusy, Refusal, Resume, Tool, ViewOptions};
 
 /// One run that a front end asks for, in native terms.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,8 @@ pub struct RunInput {
     pub messages: Vec<Message>,
     /// Tools, context, state and forwarded properties.
     pub client: Client,
+    /// Answers to what pauses the turn; they are taken first.
+    pub resume: Vec<Resume>,
     /// `forwardedProps.headwater`.
     pub headwater: Forwarded,
 }
@@ -55,7 +58,11 @@ impl RunInput {
             turn_id: Some(self.run_id),
             run: self.headwater.run,
             client: self.client,
-            body: InputBody::Messages { messages: self.messages, options },
+            body: if self.resume.is_empty() {
+                InputBody::Messages { messages: self.messages, options }
+            } else {
+                InputBody::Resume { interrupts: self.resume, view: Some((self.messages, options)) }
+            },
         }
     }
 }
@@ -81,6 +88,7 @@ struct RunFields<'de> {
     context: Option<Json>,
     state: Option<Json>,
     forwarded_props: Option<Json>,
+    resume: Option<Vec<Resume>>,
 }
 
 #[derive(Deserialize)]
@@ -112,7 +120,10 @@ impl<'de> Fields<'de> for RunFields<'de> {
             "context" => self.context = reading.json(map, "context")?,
             "state" => self.state = reading.json(map, "state")?,
             "forwardedProps" => self.forwarded_props = reading.json(map, "forwardedProps")?,
-            "resume" => refuse_resume(reading, map)?,
+            "resume" => {
+                let max = Some((ANSWERS_MAX, Code::BadRequest));
+                self.resume = reading.maybe(map, "resume", List { reading, each: Object::<ResumeFields>::new(reading), max })?;
+            }
             "type" => self.kind = reading.value(map, "type")?,
             _ => return Ok(false),
         }
@@ -139,21 +150,12 @@ impl<'de> Fields<'de> for RunFields<'de> {
         reading.expect_client(&client)?;
         let dialect = Dialect::of_version(self.version.as_ref().map(|version| &*version.0));
         let kind = self.kind.map(kind_text);
-        Ok(Read { kind, run: RunInput { thread_id, run_id, dialect, messages, client, headwater } })
+        let resume = self.resume.unwrap_or_default();
+        Ok(Read { kind, run: RunInput { thread_id, run_id, dialect, messages, client, resume, headwater } })
     }
 }
 
 /// A frame's type: the string, or whatever stands there instead.
 pub(super) fn kind_text(raw: &RawValue) -> String {
     serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
-}
-
-/// Nothing is ever interrupted yet, so an answer to an interrupt is a mistake.
-fn refuse_resume<'de, A: MapAccess<'de>>(reading: &Reading<'_>, map: &mut A) -> Result<(), A::Error> {
-    match reading.value::<Option<Vec<&RawValue>>, A>(map, "resume")? {
-        Some(entries) if !entries.is_empty() => {
-            Err(reading.refuse_field("resume", Code::NotAvailable, "interrupts aren't available yet, so there is none to resume"))
-        }
-        Some(_) | None => Ok(()),
-    }
 }

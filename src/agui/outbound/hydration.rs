@@ -127,7 +127,7 @@ mod tests {
         let messages = (1..).zip(all).map(|(n, message)| Arc::new(message.with_id(format!("m{n}").into()))).collect();
         let asked = |id: &str| json!({"type": "tool-call", "id": id, "name": "look", "arguments": "{}", "state": "input-complete", "output": {"n": 1}});
         assert_eq!(
-            ui_messages(&Snapshot { messages, state: None, writing: None }),
+            ui_messages(&Snapshot { messages, ..Snapshot::default() }),
             [
                 json!({"id": "m1", "role": "system", "parts": [text("be kind")]}),
                 json!({"id": "m2", "role": "user", "parts": [text("hi")]}),

@@ -2,6 +2,7 @@
 //! dialect can read. May not know why they are shown.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
@@ -28,6 +29,25 @@ impl Serialize for Messages<'_> {
             if !only_thinks(id.as_str(), self.snapshot.writing.as_ref()) {
                 list.serialize_element(&shown(self.dialect, id.as_str(), message))?;
             }
+        }
+        list.end()
+    }
+}
+
+/// What a model reads, as messages of an AG-UI client that an agent is sent: without reasoning, which older agents don't know. A result
+/// that was made up has a name after its call.
+pub struct Path<'a>(pub &'a [Arc<Message>]);
+
+impl Serialize for Path<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.0.len()))?;
+        for (place, message) in self.0.iter().enumerate() {
+            let name = match (&message.id, &message.tool_call_id) {
+                (Some(id), _) => Cow::Borrowed(id.as_str()),
+                (None, Some(call)) => Cow::Owned(format!("{call}:tool")),
+                (None, None) => Cow::Owned(format!("message-{place}")),
+            };
+            list.serialize_element(&shown(Dialect::Legacy, &name, message))?;
         }
         list.end()
     }

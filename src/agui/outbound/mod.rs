@@ -3,11 +3,14 @@
 //! batches may be cut anywhere. May not know who reads.
 
 mod hydration;
+mod interrupt;
 mod message;
 mod run;
 mod translate;
 
 pub use hydration::ui_messages;
+pub use interrupt::interrupts;
+pub use message::Path;
 pub(super) use message::{Content, Messages};
-pub use run::{Outcome, custom, run_error, run_finished, run_finished_at, run_started, run_started_with, snapshot};
+pub use run::{Outcome, custom, run_error, run_finished, run_finished_at, run_started, run_started_with, snapshot, state};
 pub use translate::render;

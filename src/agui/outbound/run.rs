@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::interrupt;
 use super::message::Messages;
 use super::translate;
 use crate::agui::Dialect;
 use crate::agui::encode::Writer;
 use crate::agui::event::{AguiEvent, AguiOutcome, Brought, Custom, TokenUsage};
 use crate::ids::{Millis, SessionId, ToolCallId, TurnId};
-use crate::protocol::{Code, Cursor, Frames, Message, Snapshot, Usage};
+use crate::protocol::{Code, Cursor, Frames, Interrupt, Json, Message, Snapshot, Usage};
 
 /// The version that is spoken.
 const PROTOCOL_VERSION: &str = "1.0";
@@ -26,6 +27,8 @@ pub enum Outcome<'a> {
     Success,
     /// The client is to carry out these calls. Only the run has ended, the turn goes on with their results.
     Waiting(&'a [ToolCallId]),
+    /// It pauses until these are answered. Only the run has ended.
+    Interrupted(&'a [Interrupt]),
     /// It was stopped. Legacy readers are told that it ended.
     Cancelled,
 }
@@ -49,7 +52,7 @@ pub fn run_started_with(
         Dialect::Legacy => None,
     };
     let (thread_id, run_id) = (thread.as_str(), run.as_str());
-    let snapshot = Snapshot { messages: brought.to_vec(), state: None, writing: None };
+    let snapshot = Snapshot { messages: brought.to_vec(), ..Snapshot::default() };
     let messages = Messages { dialect, snapshot: &snapshot };
     let input = (!brought.is_empty()).then_some(Brought { thread_id, run_id, messages, tools: [], context: [] });
     one(&AguiEvent::RunStarted { thread_id, run_id, protocol_version, input }, cursor, Some(at))
@@ -72,6 +75,9 @@ pub fn run_finished_at(
 ) -> Frames {
     let outcome = match (outcome, dialect) {
         (Outcome::Cancelled, Dialect::V1) => Some(AguiOutcome::Cancelled),
+        (Outcome::Interrupted(interrupts), Dialect::V1 | Dialect::Legacy) => {
+            Some(AguiOutcome::Interrupt { interrupts: interrupts.iter().map(interrupt::shown).collect() })
+        }
         (Outcome::Waiting(calls), Dialect::V1) => Some(AguiOutcome::Success { pending_tool_call_ids: calls }),
         (Outcome::Cancelled | Outcome::Waiting(_), Dialect::Legacy) | (Outcome::Success, Dialect::V1 | Dialect::Legacy) => None,
     };
@@ -90,6 +96,11 @@ pub fn custom(_dialect: Dialect, name: &str, value: &impl Serialize, cursor: Opt
     one(&Custom { kind: "CUSTOM", name, value }, cursor, None)
 }
 
+/// `STATE_SNAPSHOT`.
+pub fn state(_dialect: Dialect, state: &Json) -> Frames {
+    one(&AguiEvent::StateSnapshot { snapshot: state }, None, None)
+}
+
 /// `STATE_SNAPSHOT` when there is a state, `MESSAGES_SNAPSHOT`, and the starts of what a reply in the making has open.
 pub fn snapshot(dialect: Dialect, snapshot: &Snapshot, cursor: Option<Cursor>) -> Frames {
     translate::snapshot(dialect, snapshot, cursor)
@@ -105,16 +116,7 @@ fn one(event: &impl Serialize, cursor: Option<Cursor>, at: Option<Millis>) -> Fr
 fn by_model(calls: &[Usage]) -> Vec<TokenUsage> {
     let mut sums: Vec<Usage> = Vec::new();
     for call in calls {
-        match sums.iter_mut().find(|sum| (&sum.provider, &sum.model) == (&call.provider, &call.model)) {
-            None => sums.push(call.clone()),
-            Some(sum) => {
-                sum.input_tokens = add(sum.input_tokens, call.input_tokens);
-                sum.output_tokens = add(sum.output_tokens, call.output_tokens);
-                sum.reasoning_tokens = add(sum.reasoning_tokens, call.reasoning_tokens);
-                sum.cached_input_tokens = add(sum.cached_input_tokens, call.cached_input_tokens);
-                sum.cache_write_input_tokens = add(sum.cache_write_input_tokens, call.cache_write_input_tokens);
-            }
-        }
+        Usage::add_to(&mut sums, call);
     }
     sums.into_iter().map(token_usage).collect()
 }
@@ -134,13 +136,5 @@ fn token_usage(usage: Usage) -> TokenUsage {
         reasoning_tokens: exact(usage.reasoning_tokens),
         cached_input_tokens: exact(usage.cached_input_tokens),
         cache_write_input_tokens: exact(usage.cache_write_input_tokens),
-    }
-}
-
-fn add(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.saturating_add(other)),
-        (one, None) => one,
-        (None, other) => other,
     }
 }

@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use super::message::{self, Messages};
 use crate::agui::Dialect;
 use crate::agui::encode::Writer;
-use crate::agui::event::{AguiEvent, ContextNews, ReasoningId};
+use crate::agui::event::{AguiEvent, ContextNews, CustomValue, ReasoningId};
 use crate::ids::{Millis, NodeId, ToolCallId};
-use crate::protocol::{Content as Said, Cursor, Event, EventBody, Frames, Live, Message, OpenCall, Role, Snapshot, Writing};
+use crate::protocol::{
+    Content as Said, Cursor, Event, EventBody, Frames, Live, Message, OpenCall, PartKind, Role, Snapshot, Source, ToolCall, Writing,
+};
 
 /// What the events say in AG-UI. Pieces of one part that follow each other become one.
 pub fn render(dialect: Dialect, events: &[Event]) -> Frames {
@@ -119,23 +121,26 @@ impl<'a> Pieces<'a> {
 
     fn body(&mut self, body: &'a EventBody) {
         match body {
-            EventBody::MessageNew { shown_id: Some(id), message: Some(message), .. } => self.message(id, message),
+            EventBody::MessageNew { shown_id: Some(id), message: Some(message), source, .. } => self.message(id, message, *source),
             EventBody::Live(live) => self.live(live),
             EventBody::Resync(snapshot) => self.snapshot(snapshot),
+            EventBody::StateUpdated { patch: Some(delta), .. } => self.push(AguiEvent::StateDelta { delta }),
+            EventBody::StateUpdated { state: Some(snapshot), .. } => self.push(AguiEvent::StateSnapshot { snapshot }),
             EventBody::ContextLimited { turn_id, call_id, reason, strategy, tokens, window } => {
                 let strategy = strategy.as_deref();
                 let value = ContextNews::Limited { turn_id, call_id, reason: *reason, strategy, tokens: *tokens, window: *window };
-                self.push(AguiEvent::Custom { name: "context.limited", value });
+                self.push(AguiEvent::Custom { name: "context.limited", value: CustomValue::Context(value) });
             }
             EventBody::ContextReplaced { turn_id, call_id, epoch, tokens, background } => {
                 let call_id = call_id.as_ref();
                 let value = ContextNews::Replaced { turn_id, call_id, epoch: *epoch, tokens: *tokens, background: *background };
-                self.push(AguiEvent::Custom { name: "context.replaced", value });
+                self.push(AguiEvent::Custom { name: "context.replaced", value: CustomValue::Context(value) });
             }
             EventBody::ContextKept { turn_id, call_id, reason } => {
                 let value = ContextNews::Kept { turn_id, call_id, reason: *reason };
-                self.push(AguiEvent::Custom { name: "context.kept", value });
+                self.push(AguiEvent::Custom { name: "context.kept", value: CustomValue::Context(value) });
             }
+            EventBody::Custom { name, value, .. } => self.push(AguiEvent::Custom { name, value: CustomValue::OfWorker(value) }),
             EventBody::MessageNew { .. }
             | EventBody::SessionCreated { .. }
             | EventBody::SessionForked { .. }
@@ -149,6 +154,9 @@ impl<'a> Pieces<'a> {
             | EventBody::TurnFailed { .. }
             | EventBody::TurnCancelled { .. }
             | EventBody::TurnRecovered { .. }
+            | EventBody::SessionInterrupted { .. }
+            | EventBody::InterruptResumed { .. }
+            | EventBody::TurnSuspended { .. }
             | EventBody::CallStarted { .. }
             | EventBody::CallCompleted { .. }
             | EventBody::CallFailed { .. }
@@ -156,13 +164,19 @@ impl<'a> Pieces<'a> {
             | EventBody::DecisionAsked { .. }
             | EventBody::DecisionAnswered { .. }
             | EventBody::DecisionFailed { .. }
+            | EventBody::ToolCallStarted { .. }
+            | EventBody::ToolCallCompleted { .. }
+            | EventBody::ToolCallFailed { .. }
+            | EventBody::StateUpdated { state: None, patch: None }
+            | EventBody::AgentUpdated { .. }
             | EventBody::ArrivalQueued { .. }
             | EventBody::ArrivalConsumed { .. } => {}
         }
     }
 
-    /// A new node. Replies were streamed, and what a client wrote it has: sent again, its text would stand there twice.
-    fn message(&mut self, id: &'a NodeId, message: &'a Message) {
+    /// A new node. Replies were streamed, and what a client wrote it has: sent again, its text would stand there twice. What a worker
+    /// wrote comes whole.
+    fn message(&mut self, id: &'a NodeId, message: &'a Message, source: Option<Source>) {
         match message.role {
             Role::Tool => {
                 if let Some(tool_call_id) = &message.tool_call_id {
@@ -180,7 +194,39 @@ impl<'a> Pieces<'a> {
                     self.push(AguiEvent::ActivitySnapshot { message_id: id.as_str(), activity_type, content });
                 }
             }
+            Role::Assistant if source == Some(Source::Worker) => self.whole(id, message),
             Role::User | Role::Assistant | Role::System | Role::Developer | Role::Reasoning => {}
+        }
+    }
+
+    /// A reply that nobody streamed.
+    fn whole(&mut self, id: &'a NodeId, message: &'a Message) {
+        let (text, parts) = match &message.content {
+            Some(Said::Text(text)) => (Some(text.as_str()), &[][..]),
+            Some(Said::Parts(parts)) => (None, parts.as_slice()),
+            Some(Said::Object(_)) | None => (None, &[][..]),
+        };
+        let said = |kind| parts.iter().filter(move |part| part.kind == kind).filter_map(|part| part.text.as_deref());
+        for (index, thought) in (1..).zip(said(PartKind::Reasoning)) {
+            self.reasoning_start(id, index);
+            let message_id = ReasoningId { reply_id: id.as_str(), index };
+            if !thought.is_empty() {
+                self.push(AguiEvent::ReasoningMessageContent { message_id, delta: Cow::Borrowed(thought) });
+            }
+            self.reasoning_end(id, index);
+        }
+        let mut texts = text.into_iter().chain(said(PartKind::Text)).filter(|text| !text.is_empty()).peekable();
+        if texts.peek().is_some() {
+            self.text_start(id);
+            for text in texts {
+                self.push(AguiEvent::TextMessageContent { message_id: id.as_str(), delta: Cow::Borrowed(text) });
+            }
+            self.push(AguiEvent::TextMessageEnd { message_id: id.as_str() });
+        }
+        for ToolCall { id: call, function, .. } in &message.tool_calls {
+            self.call_start(id, call, &function.name);
+            self.push(AguiEvent::ToolCallArgs { tool_call_id: call.as_str(), delta: Cow::Borrowed(&function.arguments) });
+            self.push(AguiEvent::ToolCallEnd { tool_call_id: call.as_str() });
         }
     }
 

@@ -1,4 +1,4 @@
-//! Sockets: AG-UI's bare frames and the native ones. One loop reads, one task writes, whatever is spoken; one task follows each
+//! Sockets: AG-UI's bare frames, the native ones, and workers'. One loop reads, one task writes, whatever is spoken; one task follows each
 //! run that was submitted and each session that is read; nothing of the engine ever waits for a socket.
 
 mod asks;
@@ -24,11 +24,12 @@ mod telling;
 mod thread;
 mod voice;
 mod waiting;
+mod worker;
 
 use std::pin::Pin;
 
 use actix_web::error::PayloadError;
-use actix_web::http::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use actix_web::web::{self, Bytes, Data};
 use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, dev};
 use futures_util::Stream;
@@ -39,6 +40,7 @@ use self::outbox::Outbox;
 use self::plain::Plain;
 use self::shared::Shared;
 use self::talk::Talk;
+use self::worker::Worker;
 use super::caller::Caller;
 use super::error::Failure;
 use super::log::LoggedElsewhere;
@@ -47,6 +49,7 @@ use super::server::Cutter;
 use super::{State, flow};
 use crate::agui::Dialect;
 use crate::ids::AgentId;
+use crate::protocol::native::Token;
 use crate::protocol::{Code, Refusal};
 
 /// Whether the request asks for a WebSocket.
@@ -135,6 +138,38 @@ pub(super) async fn native(
     }
     let talk = |outbox| Talk::Native(Box::new(Native::new(state.clone(), caller, outbox)));
     Ok(serve(&request, payload, &state, "v1".to_owned(), talk).await?)
+}
+
+/// The subprotocol of workers' sockets.
+const WORKER: &str = "headwater.worker.v1";
+
+/// `GET /v1/worker`: a socket over which a worker is asked.
+pub(super) async fn worker(
+    request: HttpRequest,
+    state: Data<State>,
+    caller: Caller,
+    payload: web::Payload,
+) -> Result<HttpResponse, Failure> {
+    if !is_upgrade(&request) {
+        return Err(Refusal::new(Code::BadRequest, "open a WebSocket here").into());
+    }
+    let offers = offers(request.headers());
+    if !offers.is_empty() && !offers.iter().any(|offer| offer == WORKER) {
+        return Err(no_such_protocol(&offers, &[WORKER]).into());
+    }
+    let token = bearer(request.headers());
+    let talk = |outbox| Talk::Worker(Box::new(Worker::new(state.clone(), caller, token, outbox)));
+    let mut response = serve(&request, payload, &state, "worker".to_owned(), talk).await?;
+    if !offers.is_empty() {
+        response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(WORKER));
+    }
+    Ok(response)
+}
+
+/// The token of `Authorization: Bearer …`.
+fn bearer(headers: &HeaderMap) -> Option<Token> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| Token::from(token.trim()))
 }
 
 /// `GET /`: a socket that says back what it hears.

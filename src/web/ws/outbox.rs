@@ -168,14 +168,19 @@ impl Outbox {
 
     /// Adds texts as soon as there is room for them, however large they are. For ever, when the socket is gone.
     pub(super) async fn in_time(&self, texts: Texts) -> Result<(), Full> {
+        self.room_for(texts.bytes).await;
+        self.texts(texts)
+    }
+
+    /// Waits until there is room for texts of so many bytes, however many that are. For ever, when the socket is gone.
+    pub(super) async fn room_for(&self, bytes: usize) {
         let fits = || {
             let waiting = self.shared.bytes.get();
-            waiting == 0 || waiting + texts.bytes <= self.shared.bytes_max
+            waiting == 0 || waiting + bytes <= self.shared.bytes_max
         };
         while !self.has_room() || !fits() {
             self.shared.written.notified().await;
         }
-        self.texts(texts)
     }
 
     fn has_room(&self) -> bool {

@@ -11,7 +11,7 @@ use self::step::{Step, goes_on, is_silent};
 use super::super::run::{Chunk, whole};
 use crate::agui::{self, Dialect, Outcome};
 use crate::ids::{Millis, NodeId, SERVER_PREFIX, SessionId, ToolCallId, TurnId};
-use crate::protocol::{Cursor, Event, Frames, Message, Usage};
+use crate::protocol::{Cursor, Event, Frames, Interrupt, Message, Usage, Waits};
 use crate::runtime::{Batch, Joined, TurnEnd};
 
 /// Where in a session's events its reader is, and what of them is still to be told.
@@ -35,6 +35,10 @@ pub(super) struct Telling {
     joined: Option<(TurnId, TurnId)>,
     /// The calls that a turn waits for.
     open: Vec<ToolCallId>,
+    /// What became of the agent's state since the last run.
+    states: Vec<Event>,
+    /// What pauses a turn.
+    interrupts: Vec<Interrupt>,
     /// Of what isn't told yet, where and when it happened.
     pending: Option<(Option<Cursor>, Millis)>,
     /// Whether the reader's path isn't the session's any more.
@@ -79,8 +83,10 @@ impl Telling {
             after: None,
             told: None,
             news: Vec::new(),
+            states: Vec::new(),
             joined: None,
             open: Vec::new(),
+            interrupts: Vec::new(),
             pending: None,
             moved: false,
             knows: Knows::default(),
@@ -103,7 +109,7 @@ impl Telling {
             }
         }
         // A reader that names a place has what is before it.
-        (self.news, self.pending, self.moved) = (Vec::new(), None, false);
+        (self.news, self.states, self.pending, self.moved) = (Vec::new(), Vec::new(), None, false);
     }
 
     /// The state at the place. Nothing, when the events were too few to say.
@@ -151,9 +157,11 @@ impl Telling {
         let Joined { snapshot, cursor, waiting, .. } = joined;
         let cursor = *cursor;
         if let Some((_, at)) = self.pending.take().filter(|_| self.joined.is_some()) {
-            over.push(self.over_at_once(TurnEnd::Waiting { calls: waiting.clone() }, Some(cursor), at));
+            let end = TurnEnd::waits(waiting.clone()).unwrap_or(TurnEnd::Completed);
+            over.push(self.over_at_once(end, Some(cursor), at));
         }
         (self.news, self.pending, self.moved, self.after) = (Vec::new(), None, false, Some(cursor));
+        self.states.clear();
         let now = crate::clock::now();
         let last = if self.run.is_some() { None } else { Some(over.pop().unwrap_or_else(|| shown(cursor, waiting, now))) };
         for Over { name, end, usage, cursor, at } in &over {
@@ -227,7 +235,8 @@ impl Telling {
     /// What was written and brought no reply is a run of its own.
     fn pass_pending(&mut self, chunk: &mut impl Chunk) {
         let Some((cursor, at)) = self.pending else { return };
-        let end = if self.open.is_empty() { TurnEnd::Completed } else { TurnEnd::Waiting { calls: self.open.clone() } };
+        let waits = Waits { calls: self.open.clone(), interrupts: self.interrupts.clone() };
+        let end = TurnEnd::waits(waits).unwrap_or(TurnEnd::Completed);
         self.pass(end, cursor, at, chunk);
     }
 
@@ -252,9 +261,19 @@ impl Telling {
     }
 
     fn start(&mut self, event: &Event, cursor: Option<Cursor>, chunk: &mut impl Chunk) {
+        let states = self.states();
         let Some(run) = &self.run else { return };
-        chunk.add(&agui::run_started_with(self.dialect, &self.thread, &run.name, &self.news, event.at, cursor));
+        let last = cursor.filter(|_| states.is_empty());
+        chunk.add(&agui::run_started_with(self.dialect, &self.thread, &run.name, &self.news, event.at, last));
+        if !states.is_empty() {
+            chunk.add(&states.at(cursor));
+        }
         self.started();
+    }
+
+    /// What became of the agent's state since the last run.
+    fn states(&mut self) -> Frames {
+        agui::render(self.dialect, &std::mem::take(&mut self.states))
     }
 
     fn end(&mut self, end: &TurnEnd, cursor: Option<Cursor>, at: Millis, chunk: &mut impl Chunk) {
@@ -271,6 +290,7 @@ impl Telling {
         let news = std::mem::take(&mut self.news);
         let Over { name, end, .. } = self.over_at_once(end, cursor, at);
         chunk.add(&agui::run_started_with(self.dialect, &self.thread, &name, &news, at, None));
+        chunk.add(&self.states());
         self.finish(&name, &end, &[], cursor, at, chunk);
     }
 
@@ -279,6 +299,7 @@ impl Telling {
             TurnEnd::Completed => Outcome::Success,
             TurnEnd::Cancelled => Outcome::Cancelled,
             TurnEnd::Waiting { calls } => Outcome::Waiting(calls),
+            TurnEnd::Interrupted { interrupts } => Outcome::Interrupted(interrupts),
             TurnEnd::Failed { code, message } => return chunk.add(&agui::run_error(self.dialect, *code, message, cursor)),
         };
         chunk.add(&agui::run_finished_at(self.dialect, &self.thread, name, outcome, usage, at, cursor));
@@ -298,8 +319,8 @@ impl Telling {
 }
 
 /// A run that only shows the whole.
-fn shown(cursor: Cursor, waiting: &[ToolCallId], at: Millis) -> Over {
-    let end = if waiting.is_empty() { TurnEnd::Completed } else { TurnEnd::Waiting { calls: waiting.to_vec() } };
+fn shown(cursor: Cursor, waiting: &Waits, at: Millis) -> Over {
+    let end = TurnEnd::waits(waiting.clone()).unwrap_or(TurnEnd::Completed);
     Over { name: own(cursor), end, usage: Vec::new(), cursor: Some(cursor), at }
 }
 

@@ -83,6 +83,14 @@ impl Telling {
                 self.open.clone_from(calls);
                 self.turn_ends(turn_id, TurnEnd::Waiting { calls: calls.clone() })
             }
+            EventBody::SessionInterrupted { turn_id, interrupts } => {
+                self.interrupts.clone_from(interrupts);
+                self.turn_ends(turn_id, TurnEnd::Interrupted { interrupts: interrupts.clone() })
+            }
+            EventBody::InterruptResumed { .. } | EventBody::TurnSuspended { .. } => {
+                self.interrupts.clear();
+                Step::Silent
+            }
             EventBody::TurnCancelled { turn_id, .. } => {
                 self.open.clear();
                 match &self.run {
@@ -91,7 +99,12 @@ impl Telling {
                     Some(_) | None => Step::Silent,
                 }
             }
-            EventBody::Live(_) | EventBody::Resync(_) if self.run.is_some() => Step::Inside,
+            EventBody::Live(_) | EventBody::Resync(_) | EventBody::StateUpdated { .. } if self.run.is_some() => Step::Inside,
+            // The next run tells of it.
+            EventBody::StateUpdated { .. } => {
+                self.states.push(Event { cursor: None, ..event.clone() });
+                Step::Silent
+            }
             EventBody::Resync(_) => self.moves(true),
             EventBody::Live(_)
             | EventBody::TurnJoined { .. }
@@ -106,6 +119,11 @@ impl Telling {
             | EventBody::DecisionAsked { .. }
             | EventBody::DecisionAnswered { .. }
             | EventBody::DecisionFailed { .. }
+            | EventBody::ToolCallStarted { .. }
+            | EventBody::ToolCallCompleted { .. }
+            | EventBody::ToolCallFailed { .. }
+            | EventBody::AgentUpdated { .. }
+            | EventBody::Custom { .. }
             | EventBody::ArrivalQueued { .. }
             | EventBody::ArrivalConsumed { .. } => Step::Silent,
         }
@@ -180,6 +198,8 @@ pub(super) fn goes_on(body: &EventBody) -> bool {
         EventBody::CallStarted { .. }
             | EventBody::ContextLimited { .. }
             | EventBody::ContextReplaced { .. }
+            | EventBody::StateUpdated { .. }
+            | EventBody::AgentUpdated { .. }
             | EventBody::MessageNew { shown_id: None, .. }
             | EventBody::TurnCompleted { .. }
             | EventBody::TurnFailed { .. }
@@ -193,7 +213,8 @@ pub(super) fn is_silent(body: &EventBody) -> bool {
         | EventBody::Resync(_)
         | EventBody::ContextLimited { .. }
         | EventBody::ContextReplaced { .. }
-        | EventBody::ContextKept { .. } => false,
+        | EventBody::ContextKept { .. }
+        | EventBody::StateUpdated { .. } => false,
         EventBody::MessageNew { message, .. } => {
             message.as_ref().is_none_or(|message| !matches!(message.role, Role::Tool | Role::Activity))
         }
@@ -209,6 +230,9 @@ pub(super) fn is_silent(body: &EventBody) -> bool {
         | EventBody::TurnFailed { .. }
         | EventBody::TurnCancelled { .. }
         | EventBody::TurnRecovered { .. }
+        | EventBody::SessionInterrupted { .. }
+        | EventBody::InterruptResumed { .. }
+        | EventBody::TurnSuspended { .. }
         | EventBody::CallStarted { .. }
         | EventBody::CallCompleted { .. }
         | EventBody::CallFailed { .. }
@@ -216,6 +240,11 @@ pub(super) fn is_silent(body: &EventBody) -> bool {
         | EventBody::DecisionAsked { .. }
         | EventBody::DecisionAnswered { .. }
         | EventBody::DecisionFailed { .. }
+        | EventBody::ToolCallStarted { .. }
+        | EventBody::ToolCallCompleted { .. }
+        | EventBody::ToolCallFailed { .. }
+        | EventBody::AgentUpdated { .. }
+        | EventBody::Custom { .. }
         | EventBody::ArrivalQueued { .. }
         | EventBody::ArrivalConsumed { .. } => true,
     }
