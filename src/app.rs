@@ -1,6 +1,7 @@
 //! Puts the server together: store, runtime, web; and takes it apart at SIGTERM. The only module that knows all others but the
 //! engine.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::thread::JoinHandle;
@@ -10,9 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{AuthMode, Config};
 use crate::ids::AgentId;
-use crate::runtime::{self, Llm, Runtime};
-use crate::worker::Workers;
-use crate::{provider, store, web};
+use crate::runtime::{self, Llm, Runtime, WorkerOptions};
+use crate::worker::socket::{self, Hub};
+use crate::worker::{SocketOptions, Workers};
+use crate::{provider, store, web, worker};
 
 /// The server can't start, or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +35,22 @@ pub enum Error {
     Llm {
         /// Which.
         id: String,
+        /// Why.
+        source: provider::Error,
+    },
+    /// An agent's worker can't be set up.
+    #[error("can't set up [agent.{agent}.worker]")]
+    Worker {
+        /// Whose.
+        agent: AgentId,
+        /// Why.
+        source: worker::SetupError,
+    },
+    /// An agent's worker that stands in the place of a model can't be set up.
+    #[error("can't set up [agent.{agent}.worker]")]
+    Relay {
+        /// Whose.
+        agent: AgentId,
         /// Why.
         source: provider::Error,
     },
@@ -141,8 +159,40 @@ fn runtime_options(config: &Config) -> Result<runtime::Options, Error> {
         let factory = provider::factory(options, Path::new("")).map_err(|source| Error::Llm { id: id.clone(), source })?;
         Ok((id.clone(), Llm { factory, attempts: provider::attempts(options), abilities: options.abilities() }))
     };
-    let llms = config.llms.iter().map(llm).collect::<Result<_, Error>>()?;
-    Ok(runtime::Options { agents: config.agents.clone(), llms, workers: Workers::new(), limits: config.sessions.clone() })
+    let mut llms = config.llms.iter().map(llm).collect::<Result<BTreeMap<_, _>, Error>>()?;
+    for (id, agent) in &config.agents {
+        if let WorkerOptions::Agui(options) = &agent.worker {
+            let made = provider::relay_factory(options, Path::new("")).map_err(|source| Error::Relay { agent: id.clone(), source });
+            let (factory, attempts) = made?;
+            llms.insert(agent.llm.clone(), Llm { factory, attempts, abilities: options.abilities() });
+        }
+    }
+    let (workers, dialling) = workers(config)?;
+    Ok(runtime::Options { agents: config.agents.clone(), llms, workers, dialling, limits: config.sessions.clone() })
+}
+
+/// Who decides for the agents, and where those dial in that do.
+fn workers(config: &Config) -> Result<(Workers, Hub), Error> {
+    let mut workers = Workers::new();
+    let mut dial = BTreeMap::<AgentId, (socket::Agent, &SocketOptions)>::new();
+    for (id, agent) in &config.agents {
+        let wrong = |source| Error::Worker { agent: id.clone(), source };
+        match &agent.worker {
+            // An AG-UI agent stands in the place of a model: it isn't asked.
+            WorkerOptions::None | WorkerOptions::Agui(_) => {}
+            WorkerOptions::Http(options) => {
+                let worker = worker::http(options, id, config.server.limits(), Path::new("")).map_err(wrong)?;
+                workers.insert(id.clone(), worker);
+            }
+            WorkerOptions::Socket(options) => {
+                let agent = worker::dials_in(options, Path::new("")).map_err(wrong)?;
+                dial.insert(id.clone(), (agent, options));
+            }
+        }
+    }
+    let hub = Hub::new(dial.iter().map(|(id, (agent, _))| (id.clone(), agent.clone())).collect());
+    workers.extend(dial.into_iter().map(|(id, (_, options))| (id, hub.worker(options.patience(), options.triggers.clone()))));
+    Ok((workers, hub))
 }
 
 /// Serves until `stop`.

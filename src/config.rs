@@ -14,6 +14,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use crate::runtime::WorkerOptions;
 pub use auth::{AuthMode, AuthOptions};
 pub use error::{Error, Wrong};
 pub use source::{Place, Written};
@@ -22,7 +23,7 @@ use serde::Deserialize;
 use toml::de::ValueDeserializer;
 
 use crate::ids::AgentId;
-use crate::runtime::{AgentOptions, Limits, Misfit};
+use crate::runtime::{AgentOptions, BadTool, Limits, Misfit, StrategyOptions};
 use crate::{provider, store, telemetry, web};
 use document::Document;
 
@@ -80,22 +81,36 @@ impl Config {
             server,
             sessions,
             auth: document.read(&["auth"])?,
-            store: kinded(document, &["store"], store::Options::KINDS, store::Options::of_kind)?,
+            store: kinded(document, "store", &["store"], store::Options::KINDS, store::Options::of_kind)?,
             log: document.read(&["log"])?,
             llms: llms(document)?,
             agents: agents(document)?,
         };
         config.check_llms_exist(document)?;
         config.check_contexts(document)?;
+        config.check_tools(document)?;
         config.check_exposure(document)?;
         Ok(config)
     }
 
     fn check_llms_exist(&self, document: &Document<'_>) -> Result<(), Wrong> {
         for (id, agent) in &self.agents {
+            let path = ["agent", id.as_str(), "llm"];
+            match (&agent.worker, document.has(&path)) {
+                (WorkerOptions::Agui(_), false) => continue,
+                (WorkerOptions::Agui(_), true) => {
+                    let help = "leave it out; a `summarize` strategy may have an `llm` of its own".to_owned();
+                    let what = format!("the worker of the agent `{id}` answers itself, in the place of an llm");
+                    return Err(Wrong { help: Some(help), ..document.wrong(&path, what) });
+                }
+                (WorkerOptions::None | WorkerOptions::Http(_) | WorkerOptions::Socket(_), false) => {
+                    return Err(document.wrong(&["agent", id.as_str()], format!("[agent.{id}] needs the key `llm`")));
+                }
+                (WorkerOptions::None | WorkerOptions::Http(_) | WorkerOptions::Socket(_), true) => {}
+            }
             if !self.llms.contains_key(&agent.llm) {
                 let what = format!("there is no [llm.{}] for the agent `{id}`", agent.llm);
-                return Err(Wrong { help: Some(self.meant_llm(&agent.llm)), ..document.wrong(&["agent", id.as_str(), "llm"], what) });
+                return Err(Wrong { help: Some(self.meant_llm(&agent.llm)), ..document.wrong(&path, what) });
             }
         }
         Ok(())
@@ -113,10 +128,33 @@ impl Config {
                 };
                 return Err(Wrong { help: Some(help), ..wrong });
             }
+            let summarizes = |strategy: &StrategyOptions| strategy.r#use == "summarize" && strategy.llm.is_none();
+            if let (WorkerOptions::Agui(_), Some(index)) = (&agent.worker, agent.context.strategy.iter().position(summarizes)) {
+                let what = format!("the agent `{id}` has no llm that could write summaries");
+                let help = "give this strategy an `llm`".to_owned();
+                return Err(Wrong { help: Some(help), ..document.wrong_in_list(&list, index, "use", what) });
+            }
             let mut llms = agent.context.strategy.iter().enumerate().filter_map(|(index, strategy)| Some((index, strategy.llm.as_ref()?)));
             if let Some((index, llm)) = llms.find(|(_, llm)| !self.llms.contains_key(*llm)) {
                 let wrong = document.wrong_in_list(&list, index, "llm", format!("there is no [llm.{llm}] to write summaries"));
                 return Err(Wrong { help: Some(self.meant_llm(llm)), ..wrong });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each agent's tools can be offered.
+    fn check_tools(&self, document: &Document<'_>) -> Result<(), Wrong> {
+        for (id, agent) in &self.agents {
+            if let Err(BadTool { index, key, what, help }) = agent.check_tools() {
+                let wrong = document.wrong_in_list(&["agent", id.as_str(), "tool"], index, key, what);
+                return Err(Wrong { help: Some(help), ..wrong });
+            }
+            if let (Some(index), WorkerOptions::None | WorkerOptions::Agui(_)) = (agent.first_for_worker(), &agent.worker) {
+                let list = ["agent", id.as_str(), "tool"];
+                let what = format!("the agent `{id}` has no worker that could carry out this tool");
+                let help = format!("write [agent.{id}.worker] with `kind = \"http\"` or `kind = \"socket\"`, or `by = \"outside\"`");
+                return Err(Wrong { help: Some(help), ..document.wrong_in_list(&list, index, "by", what) });
             }
         }
         Ok(())
@@ -155,15 +193,16 @@ fn llms(document: &Document<'_>) -> Result<BTreeMap<String, provider::Options>, 
     let mut llms = BTreeMap::new();
     for id in document.names("llm")? {
         check_name(document, "llm", &id)?;
-        let options = kinded(document, &["llm", &id], provider::Options::KINDS, provider::Options::of_kind)?;
+        let options = kinded(document, "llm", &["llm", &id], provider::Options::KINDS, provider::Options::of_kind)?;
         llms.insert(id, options);
     }
     Ok(llms)
 }
 
-/// Reads a table whose `kind` says which other keys it has.
+/// Reads a table of something whose `kind` says which other keys it has.
 fn kinded<'s, T>(
     document: &Document<'s>,
+    of: &str,
     path: &[&str],
     kinds: &[&str],
     read: impl FnOnce(&str, ValueDeserializer<'s>) -> Option<Result<T, toml::de::Error>>,
@@ -178,7 +217,7 @@ fn kinded<'s, T>(
     options.ok_or_else(|| {
         let help = words::meant(&kind, kinds, "kinds");
         let key = path.iter().copied().chain(["kind"]).collect::<Vec<_>>();
-        Wrong { help: Some(help), ..document.wrong(&key, format!("`{kind}` is not a kind of {}", path[0])) }
+        Wrong { help: Some(help), ..document.wrong(&key, format!("`{kind}` is not a kind of {of}")) }
     })
 }
 
@@ -186,9 +225,27 @@ fn agents(document: &Document<'_>) -> Result<BTreeMap<AgentId, AgentOptions>, Wr
     let mut agents = BTreeMap::new();
     for id in document.names("agent")? {
         check_name(document, "agent", &id)?;
-        agents.insert(AgentId::from(id.as_str()), document.read(&["agent", &id])?);
+        agents.insert(AgentId::from(id.as_str()), agent(document, &id)?);
     }
     Ok(agents)
+}
+
+/// `[agent.<id>]`, and its worker by its kind.
+fn agent(document: &Document<'_>, id: &str) -> Result<AgentOptions, Wrong> {
+    const WORKER: &str = "worker";
+    let (path, worker) = (["agent", id], ["agent", id, WORKER]);
+    let mut known = document::known_keys::<AgentOptions>();
+    known.push(WORKER.to_owned());
+    document.expect_keys(&path, &known.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let mut agent: AgentOptions = document.read_some(&path, |key| key != WORKER, AgentOptions::deserialize)?;
+    if document.has(&worker) {
+        agent.worker = kinded(document, WORKER, &worker, WorkerOptions::KINDS, WorkerOptions::of_kind)?;
+    }
+    if let (WorkerOptions::Agui(_), true) = (&agent.worker, agent.llm.is_empty()) {
+        // No llm of the configuration's can be called so.
+        agent.llm = format!("agui:{id}");
+    }
+    Ok(agent)
 }
 
 /// Names stand in routes, variables and logs.

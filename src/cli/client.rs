@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::error::Error;
 use super::told::Told;
 use crate::protocol::{Code, Refusal};
-use crate::provider::install_tls;
+use crate::service;
 use crate::sse::Decoder;
 
 /// A connection must be there within so long.
@@ -43,16 +43,7 @@ impl Client {
         if base.query().is_some() || base.fragment().is_some() {
             return Err(wrong("has a ? or # in it".to_owned()));
         }
-        install_tls();
-        let http = reqwest::Client::builder()
-            .user_agent(concat!("headwater/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_WITHIN)
-            .tcp_nodelay(true);
-        // Plain HTTP needs no certificates, which a bare machine doesn't have; this machine itself needs no proxy.
-        let http = if base.scheme() == "http" { http.tls_certs_only([]) } else { http };
-        let http = if matches!(base.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) { http.no_proxy() } else { http };
-        let http = http.build().map_err(|error| wrong(error.to_string()))?;
+        let http = service::client(&base, CONNECT_WITHIN).map_err(|error| wrong(error.to_string()))?;
         Ok(Self { http, base })
     }
 

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use crate::ids::{NodeId, ToolCallId, TurnId};
-use crate::protocol::{CancelReason, Code, Live, Message, NodeKind, Snapshot};
+use crate::protocol::{CancelReason, Code, Interrupt, Live, Message, NodeKind, Snapshot};
 
 /// What happened in a session.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,10 @@ pub enum Told {
     Ended { turn_id: TurnId, end: Ended },
     /// A turn waits for results of these calls.
     Waiting { turn_id: TurnId, calls: Vec<ToolCallId> },
+    /// A turn pauses until somebody has answered.
+    Interrupted { turn_id: TurnId, interrupts: Vec<Interrupt> },
+    /// The head left a turn that pauses.
+    Suspended { turn_id: TurnId },
     /// An input waits for the running turn.
     Queued { turn_id: TurnId },
     /// A turn whose process was lost goes on.
@@ -99,6 +103,12 @@ struct WaitingTurn {
 }
 
 #[derive(Deserialize)]
+struct InterruptedTurn {
+    turn_id: TurnId,
+    interrupts: Vec<Interrupt>,
+}
+
+#[derive(Deserialize)]
 struct StartedCall {
     reply_id: NodeId,
     attempt: u32,
@@ -140,6 +150,11 @@ impl Told {
                 let WaitingTurn { turn_id, calls } = serde_json::from_str(json)?;
                 Self::Waiting { turn_id, calls }
             }
+            "session.interrupted" => {
+                let InterruptedTurn { turn_id, interrupts } = serde_json::from_str(json)?;
+                Self::Interrupted { turn_id, interrupts }
+            }
+            "turn.suspended" => Self::Suspended { turn_id: serde_json::from_str::<OfTurn>(json)?.turn_id },
             "context.limited" => Self::Limited,
             "message.new" => Self::Node(serde_json::from_str(json)?),
             "head.moved" => Self::HeadMoved,

@@ -18,7 +18,15 @@ const DEFAULT: &str = include_str!("../../config/default.toml");
 const PREFIX: &str = "HEADWATER__";
 
 /// Keys whose values are paths; `*` stands for any name.
-const PATHS: &[&[&str]] = &[&["store", "path"], &["llm", "*", "file"], &["llm", "*", "api_key", "file"]];
+const PATHS: &[&[&str]] = &[
+    &["store", "path"],
+    &["llm", "*", "file"],
+    &["llm", "*", "api_key", "file"],
+    &["agent", "*", "worker", "secret", "file"],
+    &["agent", "*", "worker", "old_secret", "file"],
+    &["agent", "*", "worker", "token", "file"],
+    &["agent", "*", "worker", "headers", "*", "file"],
+];
 
 /// All texts that say something.
 pub(super) fn sources(file: Option<&Path>, variables: impl Iterator<Item = (String, String)>, flags: &Flags) -> Result<Sources, Error> {
@@ -163,6 +171,11 @@ impl<'s> Document<'s> {
     pub(super) fn wrong_name(&self, path: &[&str], what: impl Into<String>) -> Wrong {
         let key = path.split_last().and_then(|(name, table)| self.table(table)?.get_key_value(*name));
         Wrong { place: key.and_then(|(key, _)| self.sources.place(key.span())), what: what.into(), help: None }
+    }
+
+    /// Whether anything stands at `path`.
+    pub(super) fn has(&self, path: &[&str]) -> bool {
+        self.value(path).is_some()
     }
 
     fn value(&self, path: &[&str]) -> Option<&Spanned<DeValue<'s>>> {

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// Keys whose values are secrets, named and never written.
+const SECRETS: &[&str] = &["api_key", "secret", "old_secret", "token"];
+
 /// The key that stands before the text of a value, so that it can be parsed as TOML.
 const VALUE_KEY: &str = "value";
 
@@ -179,7 +182,12 @@ impl Excerpt {
 
 /// The line without a secret that was written into it against all advice.
 fn masked(line: &str) -> String {
-    let value = line.find("api_key").and_then(|at| line[at..].find('=').map(|equals| at + equals + 1));
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let words = SECRETS.iter().flat_map(|key| line.match_indices(key));
+    let end =
+        words.map(|(at, key)| (at, at + key.len())).find(|&(at, end)| !line[..at].ends_with(is_part) && !line[end..].starts_with(is_part));
+    let end = end.map(|(_, end)| end);
+    let value = end.and_then(|end| line[end..].find('=').map(|equals| end + equals + 1));
     match value {
         Some(at) if line[at..].trim_start().starts_with(['"', '\'']) => format!("{} …", &line[..at]),
         Some(_) | None => line.to_owned(),

@@ -2,7 +2,9 @@
 
 mod contexts;
 mod refused;
+mod tools;
 mod variables;
+mod workers;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -10,9 +12,11 @@ use std::path::PathBuf;
 
 use super::document::known_keys;
 use super::*;
-use crate::protocol::OnBusy;
-use crate::provider::{AnthropicOptions, GeminiOptions, OpenaiOptions, ScriptOptions, Secret};
-use crate::runtime::{ContextOptions, KEEP_TURNS, StrategyOptions};
+use crate::protocol::{OnBusy, ServerTool};
+use crate::provider::{AguiOptions, AnthropicOptions, GeminiOptions, OpenaiOptions, ScriptOptions};
+use crate::runtime::{ContextOptions, KEEP_TURNS, StrategyOptions, ToolOptions};
+use crate::service::Secret;
+use crate::worker::{HttpOptions, SocketOptions};
 
 const REFERENCE: &str = include_str!("../../config/default.toml");
 
@@ -78,6 +82,9 @@ fn documented() -> Vec<(String, String, String)> {
     keys
 }
 
+/// Sections of which there may be several.
+const LISTS: [&str; 2] = [".strategy", ".tool"];
+
 /// What the reference documents about a section, as TOML; without the keys that only have an example.
 fn documented_defaults(name: &str) -> String {
     documented()
@@ -104,11 +111,16 @@ fn the_reference_names_each_key_that_the_code_knows() {
     assert_documented("llm.main", known_keys::<OpenaiOptions>());
     assert_documented("llm.claude", known_keys::<AnthropicOptions>());
     assert_documented("llm.gemini", known_keys::<GeminiOptions>());
-    let agent = known_keys::<AgentOptions>().into_iter().filter(|key| key != "context");
+    let agent = known_keys::<AgentOptions>().into_iter().filter(|key| key != "context" && key != "tool");
     assert_documented("agent.demo", agent.collect());
     let context = known_keys::<ContextOptions>().into_iter().filter(|key| key != "strategy");
     assert_documented("agent.demo.context", context.collect());
+    assert_documented("agent.demo.worker", Vec::new());
+    assert_documented("agent.hooked.worker", known_keys::<HttpOptions>());
+    assert_documented("agent.dialing.worker", known_keys::<SocketOptions>());
+    assert_documented("agent.relayed.worker", known_keys::<AguiOptions>());
     assert_documented("agent.demo.context.strategy", known_keys::<StrategyOptions>());
+    assert_documented("agent.hooked.tool", known_keys::<ToolOptions>());
 }
 
 #[test]
@@ -126,6 +138,17 @@ fn the_reference_names_each_default_of_the_code() {
     assert_eq!(agent(&documented_defaults("agent.demo")), agent("llm = \"demo\""));
     let strategy: StrategyOptions = toml::from_str(&documented_defaults("agent.demo.context.strategy")).unwrap();
     assert_eq!((strategy.keep_turns, strategy.background), (Some(KEEP_TURNS), Some(false)));
+    let tool = |text: &str| ServerTool::from(toml::from_str::<ToolOptions>(text).unwrap());
+    assert_eq!(tool(&documented_defaults("agent.hooked.tool")), ServerTool::new("look_up"));
+    let http = |text: &str| format!("{:?}", toml::from_str::<HttpOptions>(text).unwrap());
+    let documented = documented_defaults("agent.hooked.worker").replace("kind = \"http\"\n", "");
+    assert_eq!(http(&documented), http("url = \"http://127.0.0.1:8100/decide\""));
+    let socket = |text: &str| format!("{:?}", toml::from_str::<SocketOptions>(text).unwrap());
+    let documented = documented_defaults("agent.dialing.worker").replace("kind = \"socket\"\n", "");
+    assert_eq!(socket(&documented), socket(""));
+    let agui = |text: &str| format!("{:?}", toml::from_str::<AguiOptions>(text).unwrap());
+    let documented = documented_defaults("agent.relayed.worker").replace("kind = \"agui\"\n", "");
+    assert_eq!(agui(&documented), agui("url = \"http://127.0.0.1:8200/agent\""));
     let config = variables(&[]).unwrap();
     assert_eq!(format!("{:?}", config.server), format!("{:?}", web::Options::default()));
     assert_eq!(config.store, store::Options::default());
@@ -135,7 +158,7 @@ fn the_reference_names_each_default_of_the_code() {
 fn every_line_of_the_reference_is_good() {
     let uncommented = documented().into_iter().fold((String::new(), String::new()), |(mut text, last), (section, line, _)| {
         if section != last {
-            let (open, close) = if section.ends_with(".strategy") { ("[[", "]]\n") } else { ("[", "]\n") };
+            let (open, close) = if LISTS.iter().any(|list| section.ends_with(list)) { ("[[", "]]\n") } else { ("[", "]\n") };
             text = text + open + &section + close;
         }
         // The two that don't go together.
@@ -146,7 +169,12 @@ fn every_line_of_the_reference_is_good() {
     assert!(matches!(config.llms["main"], provider::Options::Openai(_)));
     assert!(matches!(config.llms["claude"], provider::Options::Anthropic(_)));
     assert!(matches!(config.llms["gemini"], provider::Options::Gemini(_)));
-    assert_eq!(config.agents.len(), 1);
+    let worker = |id: &str| &config.agents[&AgentId::from(id)].worker;
+    assert!(matches!(worker("demo"), WorkerOptions::None));
+    assert!(matches!(worker("hooked"), WorkerOptions::Http(_)));
+    assert!(matches!(worker("dialing"), WorkerOptions::Socket(_)));
+    assert!(matches!(worker("relayed"), WorkerOptions::Agui(_)));
+    assert_eq!(config.agents.len(), 4);
 }
 
 #[test]

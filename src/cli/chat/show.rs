@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use crate::cli::told::{Ended, Node, Told};
 use crate::draw::in_one_line;
 use crate::ids::{NodeId, ToolCallId};
-use crate::protocol::{CancelReason, Content, Live, Message, NodeKind, PartKind, Role, Snapshot};
+use crate::protocol::{CancelReason, Content, Interrupt, Live, Message, NodeKind, PartKind, Role, Snapshot};
 
 /// So many characters of a tool's arguments or result are shown.
 const TOOL_TEXT_MAX: usize = 200;
@@ -71,11 +71,17 @@ impl Show {
             Told::Failed { code, retried: true } => vec![Piece::Aside(format!("(the model failed: {code}; trying again)"))],
             Told::Ended { end, .. } => self.ended(end),
             Told::Waiting { calls, .. } => vec![Piece::Aside(self.waits(calls))],
+            Told::Interrupted { interrupts, .. } => vec![Piece::Aside(pauses(interrupts))],
             Told::Limited => {
                 vec![Piece::Aside("(the conversation is long: room is made for the reply; nothing of what you see is lost)".to_owned())]
             }
             Told::Recovered { .. } => vec![Piece::Aside("(the server was lost and is back; the reply goes on)".to_owned())],
-            Told::Failed { retried: false, .. } | Told::Started { .. } | Told::Queued { .. } | Told::HeadMoved | Told::Other => Vec::new(),
+            Told::Failed { retried: false, .. }
+            | Told::Started { .. }
+            | Told::Queued { .. }
+            | Told::Suspended { .. }
+            | Told::HeadMoved
+            | Told::Other => Vec::new(),
         }
     }
 
@@ -246,3 +252,9 @@ fn clipped(text: &str) -> String {
 #[cfg(test)]
 #[path = "show_tests.rs"]
 mod tests;
+
+/// What a turn waits for that pauses.
+fn pauses(interrupts: &[Interrupt]) -> String {
+    let asks: Vec<_> = interrupts.iter().map(|open| in_one_line(open.message.as_deref().unwrap_or(&open.reason))).collect();
+    format!("(the reply pauses: {}; another app answers it, and /cancel gives it up)", asks.join("; "))
+}

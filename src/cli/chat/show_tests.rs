@@ -57,7 +57,7 @@ fn a_reply_that_was_joined_late_is_shown_when_it_is_whole() {
     assert_eq!(shown(&mut show, &[begins("r1"), text("r1", "The ri"), text("r1", "ver")]), "The river");
     let message = Message::text(Role::Assistant, "The ri").with_id("r2".into());
     let writing = Some(Writing { reply_id: "r2".into(), text: true, reasoning: None, calls: Vec::new() });
-    let whole = Told::Whole(Box::new(Snapshot { messages: vec![Arc::new(message)], state: None, writing }));
+    let whole = Told::Whole(Box::new(Snapshot { messages: vec![Arc::new(message)], writing, ..Snapshot::default() }));
     assert_eq!(shown(&mut show, &[whole.clone(), text("r2", "ver"), whole, reply("r2", "The river runs")]), "|The river| runs|");
 }
 

@@ -302,7 +302,12 @@ impl Chat {
                 self.waits = false;
             }
             Told::Writing { .. } => self.waits = false,
-            Told::Waiting { turn_id, .. } => {
+            Told::Suspended { turn_id } => {
+                if self.running.as_ref() == Some(turn_id) {
+                    (self.running, self.waits) = (None, false);
+                }
+            }
+            Told::Waiting { turn_id, .. } | Told::Interrupted { turn_id, .. } => {
                 self.running = Some(turn_id.clone());
                 self.waits = true;
                 if self.own.remove(turn_id) && !self.streams.typed {

@@ -4,7 +4,7 @@ use super::*;
 
 /// What is printed about a bad file.
 #[track_caller]
-fn assert_refused(text: &str, printed: &str) {
+pub(super) fn assert_refused(text: &str, printed: &str) {
     let file = File::new(text);
     let error = file.load(&[]).expect_err(text).to_string();
     assert_eq!(error.replace(&file.path().display().to_string(), "bot.toml"), printed.trim_start_matches('\n'));
