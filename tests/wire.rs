@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use headwater::ids::{CallId, NodeId, TurnId};
 use headwater::protocol::{
-    CancelReason, Code, Cursor, Event, EventBody, ForkedFrom, KeptReason, LimitReason, Live, Message, NodeKind, OpenCall, Role, Snapshot,
-    TriggerKind, Usage, Writing,
+    CancelReason, Code, Cursor, Event, EventBody, ForkedFrom, Interrupt, KeptReason, LimitReason, Live, Message, NodeKind, OpenCall,
+    Resume, ResumeStatus, Role, Snapshot, TriggerKind, Usage, Writing,
 };
 use serde::Deserialize;
+
+fn json(text: &str) -> headwater::protocol::Json {
+    serde_json::from_str(text).unwrap()
+}
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/wire")
@@ -78,7 +82,26 @@ fn cursors_are_in_the_order_of_the_log() {
     assert!(cursors.is_sorted_by(|one, next| one < next));
 }
 
+fn interrupt() -> Interrupt {
+    let json = |text| serde_json::from_str(text).unwrap();
+    Interrupt {
+        id: "i1".into(),
+        reason: "approval".to_owned(),
+        message: Some("Shall I?".to_owned()),
+        tool_call_id: Some("call_1".into()),
+        payload: Some(json(r#"{"price":120}"#)),
+        response_schema: Some(json(r#"{"type":"boolean"}"#)),
+        expires_at: Some("2027-01-01T00:00:00Z".to_owned()),
+        metadata: Some(json(r#"{"icon":"car"}"#)),
+    }
+}
+
+fn resume() -> Resume {
+    Resume { interrupt_id: "i1".into(), status: ResumeStatus::Resolved, payload: Some(serde_json::from_str("true").unwrap()) }
+}
+
 /// One of each kind; the compiler asks for those that come later.
+#[expect(clippy::too_many_lines, reason = "one of each kind")]
 fn events() -> Vec<Event> {
     let (turn_id, call_id, reply_id) = (TurnId::from("t1"), CallId::from("c1"), NodeId::from("r1"));
     let reply = || Arc::new(Message::text(Role::Assistant, "Hi").with_id("r1".into()));
@@ -108,6 +131,9 @@ fn events() -> Vec<Event> {
         },
         EventBody::TurnJoined { turn_id: turn_id.clone(), name: "r2".into() },
         EventBody::TurnWaiting { turn_id: turn_id.clone(), calls: vec!["call_1".into()] },
+        EventBody::SessionInterrupted { turn_id: turn_id.clone(), interrupts: vec![interrupt()] },
+        EventBody::InterruptResumed { turn_id: turn_id.clone(), interrupts: vec![resume()] },
+        EventBody::TurnSuspended { turn_id: turn_id.clone() },
         EventBody::TurnStarted { turn_id: turn_id.clone(), agent_id: "bot".into() },
         EventBody::TurnCompleted { turn_id: turn_id.clone() },
         EventBody::TurnFailed { turn_id: turn_id.clone(), code: Code::LlmCut, message: "The stream was cut.".to_owned() },
@@ -141,6 +167,18 @@ fn events() -> Vec<Event> {
             code: Code::WorkerTimedOut,
             not_before: Some(1500),
         },
+        EventBody::ToolCallStarted { turn_id: turn_id.clone(), tool_call_id: "c1".into(), attempt: 1 },
+        EventBody::ToolCallCompleted { turn_id: turn_id.clone(), tool_call_id: "c1".into() },
+        EventBody::ToolCallFailed {
+            turn_id: turn_id.clone(),
+            tool_call_id: "c1".into(),
+            attempt: 2,
+            code: Code::ToolTimedOut,
+            not_before: Some(1500),
+        },
+        EventBody::StateUpdated { state: None, patch: Some(json(r#"[{"op":"replace","path":"/step","value":2}]"#)) },
+        EventBody::AgentUpdated { agent_id: "bot".into(), overridden: vec!["system", "llm"] },
+        EventBody::Custom { turn_id: turn_id.clone(), name: "progress".to_owned(), value: serde_json::from_str(r#"{"step":2}"#).unwrap() },
         EventBody::ArrivalConsumed { turn_ids: vec!["t2".into()], call_id: Some(call_id.clone()), into: None },
         EventBody::CallStarted { turn_id, call_id: call_id.clone(), attempt: 1, reply_id: reply_id.clone(), hidden: false, arrivals: 1 },
         EventBody::CallCompleted {
@@ -161,6 +199,7 @@ fn events() -> Vec<Event> {
         EventBody::Resync(Arc::new(Snapshot {
             messages: vec![reply()],
             state: None,
+            interrupts: vec![interrupt()],
             writing: Some(Writing {
                 reply_id,
                 text: true,
@@ -181,6 +220,9 @@ fn file_of(body: &EventBody) -> &'static str {
         EventBody::TurnQueued { .. } => "turn.queued",
         EventBody::TurnJoined { .. } => "turn.joined",
         EventBody::TurnWaiting { .. } => "turn.waiting",
+        EventBody::SessionInterrupted { .. } => "session.interrupted",
+        EventBody::InterruptResumed { .. } => "session.interrupt_resumed",
+        EventBody::TurnSuspended { .. } => "turn.suspended",
         EventBody::MessageNew { .. } => "message.new",
         EventBody::HeadMoved { .. } => "head.moved",
         EventBody::TurnStarted { .. } => "turn.started",
@@ -193,7 +235,13 @@ fn file_of(body: &EventBody) -> &'static str {
         EventBody::ContextKept { .. } => "context.kept",
         EventBody::DecisionAsked { .. } => "decision.asked",
         EventBody::DecisionAnswered { .. } => "decision.answered",
+        EventBody::Custom { .. } => "custom",
         EventBody::DecisionFailed { .. } => "decision.failed",
+        EventBody::ToolCallStarted { .. } => "tool.call.started",
+        EventBody::ToolCallCompleted { .. } => "tool.call.completed",
+        EventBody::ToolCallFailed { .. } => "tool.call.failed",
+        EventBody::StateUpdated { .. } => "state.updated",
+        EventBody::AgentUpdated { .. } => "agent.updated",
         EventBody::ArrivalQueued { .. } => "arrival.queued",
         EventBody::ArrivalConsumed { .. } => "arrival.consumed",
         EventBody::CallStarted { .. } => "llm.call.started",

@@ -142,7 +142,7 @@ impl Conversation {
         let writing = self.reply.as_ref().map(|reply| Arc::new(reply.message()));
         let messages = self.done.iter().cloned().chain(writing).collect();
         let state = (self.seq % 2 == 1).then(|| Json::from_value(&json!({"seq": self.seq})).unwrap());
-        Snapshot { messages, state, writing: self.reply.as_ref().map(Reply::writing) }
+        Snapshot { messages, state, interrupts: Vec::new(), writing: self.reply.as_ref().map(Reply::writing) }
     }
 
     fn reply(&mut self) -> &mut Reply {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headwater::agui::{Dialect, Outcome, custom, render, run_error, run_finished, run_started, snapshot};
 use headwater::protocol::{
     Code, Content, Cursor, Event, EventBody, Frames, Json, KeptReason, LimitReason, Live, Message, NodeKind, OpenCall, Part, PartKind,
-    Role, Snapshot, ToolCall, Usage, Writing,
+    Role, Snapshot, Source, ToolCall, Usage, Writing,
 };
 use serde_json::{Value, json};
 
@@ -197,6 +197,47 @@ fn results_are_text_to_legacy_readers() {
 }
 
 #[test]
+fn what_a_worker_says_is_told_whole_and_what_others_say_is_not() {
+    let parts = [(PartKind::Reasoning, "hm"), (PartKind::Text, "so"), (PartKind::Reasoning, ""), (PartKind::Text, " it is")];
+    let message = Message {
+        content: Some(Content::Parts(parts.map(|(kind, text)| Part::text(kind, text)).into())),
+        tool_calls: vec![ToolCall::new("c1".into(), "look".to_owned(), "{}")],
+        ..Message::empty(Role::Assistant)
+    };
+    let said = message_new(true, message.with_id("w1".into()));
+    let EventBody::MessageNew { node_id, parent_id, kind, shown_id, message, .. } = said.clone() else { unreachable!() };
+    let (copied_from, reads_as, partial, call_id, source) = (None, None, false, None, Some(Source::Worker));
+    let by_worker = EventBody::MessageNew { node_id, parent_id, kind, shown_id, message, copied_from, reads_as, partial, call_id, source };
+    let custom = EventBody::Custom { turn_id: "t1".into(), name: "progress".to_owned(), value: serde_json::from_str("[1]").unwrap() };
+    let events = both(|dialect| render(dialect, &[record(3, by_worker.clone()), record(4, custom.clone())]));
+    let reasoning = |id: &str, text: &str| {
+        let mut told = vec![
+            json!({"type": "REASONING_START", "messageId": id}),
+            json!({"type": "REASONING_MESSAGE_START", "messageId": id, "role": "reasoning"}),
+        ];
+        if !text.is_empty() {
+            told.push(json!({"type": "REASONING_MESSAGE_CONTENT", "messageId": id, "delta": text}));
+        }
+        told.extend([json!({"type": "REASONING_MESSAGE_END", "messageId": id}), json!({"type": "REASONING_END", "messageId": id})]);
+        told
+    };
+    let mut expected = reasoning("w1:reasoning-1", "hm");
+    expected.extend(reasoning("w1:reasoning-2", ""));
+    expected.extend([
+        json!({"type": "TEXT_MESSAGE_START", "messageId": "w1", "role": "assistant"}),
+        json!({"type": "TEXT_MESSAGE_CONTENT", "messageId": "w1", "delta": "so"}),
+        json!({"type": "TEXT_MESSAGE_CONTENT", "messageId": "w1", "delta": " it is"}),
+        json!({"type": "TEXT_MESSAGE_END", "messageId": "w1"}),
+        json!({"type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": "look", "parentMessageId": "w1"}),
+        json!({"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": "{}"}),
+        json!({"type": "TOOL_CALL_END", "toolCallId": "c1"}),
+        json!({"type": "CUSTOM", "name": "progress", "value": [1]}),
+    ]);
+    assert_eq!(events, expected);
+    assert_eq!(both(|dialect| render(dialect, &[record(3, said.clone())])), Vec::<Value>::new());
+}
+
+#[test]
 fn an_activity_is_told_whole() {
     let content = Some(Content::Object(Json::from_value(&json!({"done": 1})).unwrap()));
     let message = Message { content, activity_type: Some("plan".to_owned()), ..Message::empty(Role::Activity) }.with_id("x".into());
@@ -289,6 +330,7 @@ fn a_snapshot_opens_again_what_is_being_written() {
         ..Message::empty(Role::Assistant)
     };
     let given = Snapshot {
+        interrupts: Vec::new(),
         messages: vec![Arc::new(Message::text(Role::User, "hi").with_id("u".into())), Arc::new(reply.with_id("r".into()))],
         state: Some(Json::from_value(&json!({"n": 1})).unwrap()),
         writing: Some(Writing {
@@ -313,6 +355,7 @@ fn a_reply_that_has_only_thought_is_no_message_yet() {
     let content = Some(Content::Parts(vec![Part::text(PartKind::Reasoning, "h")]));
     let reply = Message { content, ..Message::empty(Role::Assistant) }.with_id("r".into());
     let mut given = Snapshot {
+        interrupts: Vec::new(),
         messages: vec![Arc::new(reply)],
         state: None,
         writing: Some(Writing { reply_id: "r".into(), text: false, reasoning: Some(1), calls: vec![] }),

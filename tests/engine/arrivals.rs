@@ -206,7 +206,9 @@ impl World {
         match self.talk.call() {
             Some(Effect::Job { .. }) => unreachable!("a job isn't the turn's"),
             // Nothing of the model's is due.
-            Some(Effect::Ask { .. } | Effect::WakeDecision { .. }) | None => Vec::new(),
+            Some(Effect::Ask { .. } | Effect::WakeDecision { .. } | Effect::Execute { .. } | Effect::WakeExecution { .. }) | None => {
+                Vec::new()
+            }
             Some(Effect::Wake { .. }) => self.talk.wake(),
             Some(Effect::Room { .. }) => self.talk.make_room(),
             Some(Effect::Call { .. }) => match what {

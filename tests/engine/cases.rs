@@ -167,7 +167,7 @@ fn b08_a_reply_without_a_word_is_none() {
         let (mut talk, view) = four_messages();
         talk.submit(&Asked::view(view[..3].to_vec())).unwrap();
         let Some(engine::Effect::Call { id, attempt }) = talk.call() else { panic!("a call is wanted") };
-        let nothing: Result<Finished, CallError> = Ok(Finished { message: Message::empty(Role::Assistant), finish, usage: None });
+        let nothing: Result<Finished, CallError> = Ok(Finished::of_model(Message::empty(Role::Assistant), finish, None));
         let context = talk.context();
         let records = engine::call_finished(&talk.session, &id, attempt, nothing, &context);
         talk.take(&records);
@@ -183,7 +183,7 @@ fn b08_a_reply_that_a_filter_stopped_is_partial() {
     let Some(engine::Effect::Call { id, attempt }) = talk.call() else { panic!("a call is wanted") };
     let mut message = Message::text(Role::Assistant, "I can explain how");
     message.tool_calls.push(ToolCall::new("c1".into(), "look", "{}"));
-    let stopped = Ok(Finished { message, finish: Finish::Filtered, usage: None });
+    let stopped = Ok(Finished::of_model(message, Finish::Filtered, None));
     let context = talk.context();
     let records = engine::call_finished(&talk.session, &id, attempt, stopped, &context);
     talk.take(&records);

@@ -14,7 +14,12 @@ impl Talk {
         let Some(job) = &self.session.job else { return Vec::new() };
         let is_its = |effect: &Effect| match effect {
             Effect::Job { id, .. } | Effect::Wake { id, .. } => *id == job.id,
-            Effect::Call { .. } | Effect::Room { .. } | Effect::Ask { .. } | Effect::WakeDecision { .. } => false,
+            Effect::Call { .. }
+            | Effect::Room { .. }
+            | Effect::Ask { .. }
+            | Effect::WakeDecision { .. }
+            | Effect::Execute { .. }
+            | Effect::WakeExecution { .. } => false,
         };
         engine::wanted(&self.session).into_iter().filter(is_its).collect()
     }
@@ -39,7 +44,7 @@ impl Talk {
 
     /// An attempt of the job ends with a summary: the one that runs, or an earlier one.
     pub fn job_says(&mut self, text: &str, attempt: Option<u32>) -> Vec<Record> {
-        self.job_ends(attempt, Ok(Finished { message: Message::text(Role::Assistant, text), finish: Finish::Stop, usage: None }))
+        self.job_ends(attempt, Ok(Finished::of_model(Message::text(Role::Assistant, text), Finish::Stop, None)))
     }
 
     pub fn job_fails(&mut self, kind: CallErrorKind, attempt: Option<u32>) -> Vec<Record> {

@@ -223,7 +223,7 @@ fn what_is_reported_of_a_filtered_reply_counts_for_the_turn_that_waited() {
     talk.submit(&Asked { on_busy: OnBusy::Queue, ..asked(Kind::Message, "another") }).unwrap();
     let usage = Some(Usage { input_tokens: Some(5_000), ..Usage::default() });
     let message = Message::text(Role::Assistant, "half of it");
-    talk.ended(Ok(Finished { message, finish: Finish::Filtered, usage }));
+    talk.ended(Ok(Finished::of_model(message, Finish::Filtered, usage)));
     assert!(talk.session.turn.as_ref().unwrap().held.is_some(), "5,000 tokens are more than 1,000");
 }
 

@@ -1,18 +1,23 @@
 //! Runs `tests/scenarios/*.txt`: conversations as files. A line `> …` is a step; what it gives stands below it. The runner does the
 //! steps and compares the whole file with what came out. `HEADWATER_BLESS=1` writes what came out: read it before you keep it.
 //!
-//! Submits: `view FLAG… MESSAGE…` · `message FLAG… MESSAGE` · `append FLAG… MESSAGE…` · `result FLAG… MESSAGE` · `event FLAG… MESSAGE`, with the flags `+append
-//! +fork +run +norun +queue +merge +steer +cancel +show +turn:ID +agent:ID +tools:NAME,… +state:TEXT`. What else happens: `reply NAME` (names the running
-//! call's reply) · `finish NAME TEXT [CALL:TOOL[:ARGUMENTS]…]` · `agent ID SYSTEM CONTEXT-JSON` (its context) · `reports TOKENS` (what the
+//! Submits: `view FLAG… MESSAGE…` · `message FLAG… MESSAGE` · `append FLAG… MESSAGE…` · `result FLAG… MESSAGE` · `event FLAG… MESSAGE` · `action FLAG… NAME`, with the flags `+append
+//! +fork +run +norun +queue +merge +steer +cancel +show +turn:ID +agent:ID +tools:NAME,… +state:TEXT-OR-JSON`. What else happens: `reply NAME` (names the running
+//! call's reply) · `finish NAME TEXT [CALL:TOOL[:ARGUMENTS]…]` (with `'` for `"`) · `agent ID SYSTEM CONTEXT-JSON` (its context) · `client-state ID ignore|offer|accept` · `reports TOKENS` (what the
 //! next reply's model says that it read) · `idle SECS` · `room` (makes room for a held call) · `summary TEXT` (what the hidden call says) · `job` (begins a summary in the background) · `job-summary TEXT [ATTEMPT]` · `job-fail KIND
 //! [ATTEMPT]` · `job-wake` · `fail KIND [retry-after ms]` · `wake` · `written TEXT` (what readers saw of the
 //! running reply) · `cancel [TURN]` · `recover` · `head NODE|-|stay|to:LABEL [as:LABEL]` · `update [title:TEXT] [untitled] [archived]
 //! [unarchived]` · `fork [NODE]` (goes on in the fork; `source` goes back) · `custom ID` · `compact ID keep=N [reset] [pinned]` · `node JSON` (a
-//! `message.new` under the head, by hand) · `log JSON`. Workers: `worker AGENT` (it has one) · `asked` (what it is asked)
-//! · `answer JSON` (with `$held`, `$ready`, `$NODE` for ids) · `accept` (what is proposed) · `repeat` · `remember`, `late` · `unanswered CODE` · `wait`. What is looked at: `reconcile MESSAGE…` (what a view comes to; nothing is written) ·
-//! `draw` · `tree` (raw) · `read` · `prompt` · `session` · `page`.
+//! `message.new` under the head, by hand) · `log JSON`. Workers: `worker AGENT` (it has one) · `unhire AGENT` · `asked` (what it is asked)
+//! · `answer JSON` (with `$held`, `$ready`, `$NODE` for ids) · `accept` (what is proposed) · `repeat` · `remember`, `late` · `unanswered CODE` · `wait`. Interrupts: `resume FLAG… ok:ID[:JSON]… no:ID… [with MESSAGE…]` · `interrupts`. Tools: `tools AGENT TOOL…` (its own) · `execute CALL` (what is asked about it) · `carried CALL
+//! TEXT|!ERROR|!?ERROR` (the last may be tried again) · `say CALL JSON` (the worker's answer) · `lost CALL`, `unreached CALL` · `later`. What is looked at: `reconcile MESSAGE…` (what a view comes to; nothing is written) ·
+//! `draw` · `tree` (raw) · `read` · `prompt` · `session` · `page` · `state` (at the head, with what is overridden).
 
+mod answers;
+mod changes;
 mod decisions;
+mod interrupts;
+mod tools;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -22,12 +27,10 @@ use headwater::draw::draw;
 use headwater::engine::record::{Body, Record};
 use headwater::engine::{self, Effect, MessageNew, News, View};
 use headwater::ids::{DecisionId, NodeId, SERVER_PREFIX, TurnId};
-use headwater::protocol::{
-    Accepted, CallErrorKind, HeadMove, HeadTo, Json, Message, OnBusy, PartialView, Refusal, Role, SameIdEdit, SessionUpdate, ToolCall,
-};
+use headwater::protocol::{CallErrorKind, Json, Message, OnBusy, PartialView, Refusal, Role, SameIdEdit, ToolCall};
 
 use crate::talk::{Asked, Kind, Talk, listed};
-use crate::told::{message, page, raw, refused, told, words};
+use crate::told::{message, page, raw, refused, state, told, words};
 
 #[test]
 fn scenarios_go_as_written() {
@@ -123,6 +126,7 @@ impl Play {
             "append" => return self.submit(Kind::Append, &rest),
             "result" => return self.submit(Kind::Result, &rest),
             "event" => return self.submit(Kind::Event, &rest),
+            "action" => return self.submit(Kind::Action, &rest),
             "head" => return self.head(&rest),
             "update" => return self.update(&rest),
             "fork" => return self.fork(rest.first().copied()),
@@ -139,6 +143,7 @@ impl Play {
                 let options = serde_json::from_str(rest[2]).unwrap();
                 return self.talk.configure(rest[0], Some(rest[1]), &options);
             }
+            "client-state" => return self.talk.takes(rest[0], serde_json::from_value(rest[1].into()).unwrap()),
             "reports" => {
                 self.talk.reports = Some(rest[0].parse().unwrap());
                 return;
@@ -169,7 +174,7 @@ impl Play {
             "node" => self.node(rest[0]),
             "log" => self.log(rest[0]),
             "reconcile" => return self.reconcile(&rest),
-            verb if self.decide(verb, &rest) => return,
+            verb if self.decide(verb, &rest) || self.answers(verb, &rest) || self.carry(verb, &rest) => return,
             verb => return self.show(verb),
         };
         self.wrote(&records);
@@ -191,30 +196,6 @@ impl Play {
         }
     }
 
-    fn accepted(&mut self, accepted: &Accepted, messages: usize) {
-        let mut says = vec![format!("accepted {}", accepted.turn_id)];
-        says.push(if accepted.reply { "a reply is due" } else { "no reply" }.to_owned());
-        let flags = [(accepted.duplicate, "duplicate"), (accepted.root_branch, "root branch"), (accepted.resync, "resync")];
-        says.extend(flags.iter().filter(|(set, _)| *set).map(|(_, says)| (*says).to_owned()));
-        assert_eq!(accepted.queued, accepted.position.is_some(), "what waits has a place");
-        says.extend(accepted.position.map(|position| format!("queued at {position}")));
-        says.extend(accepted.arrival.then(|| "an arrival".to_owned()));
-        if !accepted.waiting.is_empty() {
-            let calls: Vec<&str> = accepted.waiting.iter().map(headwater::ids::ToolCallId::as_str).collect();
-            says.push(format!("waits for {}", calls.join(" ")));
-        }
-        says.extend(accepted.new_from.filter(|&from| from < messages).map(|from| format!("new from {from}")));
-        if accepted.implied_count > 0 {
-            says.push(format!("implied {}: {}", accepted.implied_count, self.ids(&accepted.implied)));
-        }
-        says.extend(accepted.ignored.iter().map(|ignored| format!("ignored {}: {:?}", ignored.index, ignored.reason)));
-        if !accepted.ignored_edits.is_empty() {
-            says.push(format!("ignored edits: {}", self.ids(&accepted.ignored_edits)));
-        }
-        let says = self.short(&says.join(" · "));
-        self.line(&says);
-    }
-
     fn asked(&self, rest: &[&str]) -> Asked {
         let mut asked = Asked::default();
         for &word in rest {
@@ -231,7 +212,9 @@ impl Play {
                 ("+turn", id) => asked.turn_id = Some(id.into()),
                 ("+agent", id) => asked.agent = id.into(),
                 ("+tools", names) => asked = asked.with_tools(&names.split(',').collect::<Vec<_>>()),
-                ("+state", text) => asked.client.state = Some(Json::from_value(&text).unwrap()),
+                ("+state", text) => {
+                    asked.client.state = Some(serde_json::from_str(text).unwrap_or_else(|_| Json::from_value(&text).unwrap()));
+                }
                 _ => asked.messages.push(message(word, &self.names)),
             }
         }
@@ -245,63 +228,6 @@ impl Play {
 
     fn id(&self, name: &str) -> NodeId {
         self.names.get(name).map_or_else(|| name.into(), |(id, _)| id.clone())
-    }
-
-    fn head(&mut self, rest: &[&str]) {
-        let to = match rest[0] {
-            "-" => HeadTo::Node(None),
-            "stay" => HeadTo::Stay,
-            name => match name.strip_prefix("to:") {
-                Some(label) => HeadTo::Label(label.to_owned()),
-                None => HeadTo::Node(Some(self.id(name))),
-            },
-        };
-        let label = rest.get(1).map(|word| word.strip_prefix("as:").expect("as:LABEL").to_owned());
-        match self.talk.move_head(&HeadMove { to, label }) {
-            Err(refusal) => self.refused(&refusal),
-            Ok((records, answer)) => {
-                let cancelled: Vec<&str> = answer.cancelled.iter().map(TurnId::as_str).collect();
-                let cancelled = if cancelled.is_empty() { String::new() } else { format!(", cancelled {}", cancelled.join(" ")) };
-                let text = self.short(&format!("head {}{cancelled}", answer.head_id.as_ref().map_or("-", NodeId::as_str)));
-                self.line(&text);
-                self.wrote(&records);
-            }
-        }
-    }
-
-    fn update(&mut self, rest: &[&str]) {
-        let mut asked = SessionUpdate::default();
-        for &word in rest {
-            match word.split_once(':').unwrap_or((word, "")) {
-                ("title", title) => asked.title = Some(Some(title.to_owned())),
-                ("untitled", _) => asked.title = Some(None),
-                ("archived", _) => asked.archived = Some(true),
-                ("unarchived", _) => asked.archived = Some(false),
-                _ => panic!("unknown change {word}"),
-            }
-        }
-        match self.talk.update(&asked) {
-            Err(refusal) => self.refused(&refusal),
-            Ok(records) => self.wrote(&records),
-        }
-    }
-
-    /// Goes on in a fork. Its nodes are called as their sources with a `~`.
-    fn fork(&mut self, at: Option<&str>) {
-        let at = at.map(|name| self.id(name));
-        let carried = engine::fork_nodes(&self.talk.session, at.as_ref());
-        let (fork, records) = match self.talk.fork(at.as_ref()) {
-            Ok(forked) => forked,
-            Err(refusal) => return self.refused(&refusal),
-        };
-        let tree = &self.talk.session.tree;
-        let names: Vec<_> = carried.unwrap().into_iter().map(|ix| (tree.id(ix), tree.node(ix).role)).collect();
-        for (ix, (source, role)) in (0..).zip(names) {
-            let short = self.shorts.get(&source).cloned().unwrap_or_else(|| source.to_string());
-            self.call_it(&format!("{short}~"), fork.session.tree.id(ix), role);
-        }
-        self.source = Some(std::mem::replace(&mut self.talk, fork));
-        self.wrote(&records);
     }
 
     fn reconcile(&mut self, rest: &[&str]) {
@@ -332,7 +258,7 @@ impl Play {
         let calls = rest[2..].iter().map(|call| {
             let mut parts = call.splitn(3, ':');
             let (id, tool) = parts.next().zip(parts.next()).expect("CALL:TOOL");
-            ToolCall::new(id.into(), tool, parts.next().unwrap_or("{}"))
+            ToolCall::new(id.into(), tool, parts.next().unwrap_or("{}").replace('\'', "\""))
         });
         let (id, records) = self.talk.finish(rest[1], calls.collect());
         self.call_it(rest[0], id, Role::Assistant);
@@ -378,6 +304,7 @@ impl Play {
                     text + &format!("{:?}{call}: {}{}{error}\n", message.role, message.joined_text().replace('\n', "\\n"), calls.concat())
                 })
             }
+            "state" => state(session),
             "session" => {
                 let does = if session.is_waiting() { "waits" } else { "runs" };
                 let turn = session.turn.as_ref().map_or("no turn".to_owned(), |turn| format!("turn {} {does}", turn.id));
@@ -399,7 +326,8 @@ impl Play {
         }
         let told: Vec<String> = records.iter().map(|record| told(&record.body)).collect();
         let wants = match self.talk.call() {
-            None => String::new(),
+            // What is executed is told below.
+            None | Some(Effect::Execute { .. } | Effect::WakeExecution { .. }) => String::new(),
             Some(Effect::Call { attempt, .. }) => format!(" → call, attempt {attempt}"),
             Some(Effect::Room { .. }) => " → make room".to_owned(),
             Some(Effect::Ask { attempt, .. }) => format!(" → ask, attempt {attempt}"),
@@ -408,6 +336,7 @@ impl Play {
             }
             Some(Effect::Job { .. }) => unreachable!("a job isn't the turn's"),
         };
+        let wants = wants + &self.executions();
         let job: Vec<String> = self.talk.job_wants().iter().map(|effect| self.job(effect)).collect();
         let job = if job.is_empty() { String::new() } else { format!(" ⇉ {}", job.join(", ")) };
         let text = self.short(&format!("wrote {}{wants}{job}", told.join(" · ")));
@@ -418,7 +347,12 @@ impl Play {
         match effect {
             Effect::Job { attempt, .. } => format!("job, attempt {attempt}"),
             Effect::Wake { at, .. } => format!("wait {} ms", at - self.talk.now),
-            Effect::Call { .. } | Effect::Room { .. } | Effect::Ask { .. } | Effect::WakeDecision { .. } => {
+            Effect::Call { .. }
+            | Effect::Room { .. }
+            | Effect::Ask { .. }
+            | Effect::WakeDecision { .. }
+            | Effect::Execute { .. }
+            | Effect::WakeExecution { .. } => {
                 unreachable!("that is the turn's")
             }
         }

@@ -86,6 +86,7 @@ impl Talk {
         recall(&mut session, &self.log);
         self.kept.save(&mut session);
         self.session = session;
+        self.recall_state();
     }
 }
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use headwater::engine::context::{self, Agent, Agents, ContextOptions};
 use headwater::engine::record::{Body, Record};
-use headwater::engine::{self, Context, Effect, Finished, Ix, MessageNew, Policy, Session, Submit};
+use headwater::engine::{self, Context, Effect, Finished, InLog, Ix, MessageNew, Policy, Session, Submit};
 use headwater::ids::{AgentId, Millis, NodeId, SessionId, Stamp, TurnId};
 use headwater::protocol::{
-    Accepted, CallError, CallErrorKind, Client, Finish, HeadAnswer, HeadMove, Input, InputBody, Message, NodeKind, OnBusy, Refusal, Role,
-    SessionUpdate, Tool, ToolCall, TreeNode, TreeQuery, TreeView, Usage, ViewOptions,
+    Accepted, CallError, CallErrorKind, Client, ClientAction, ClientState, Finish, HeadAnswer, HeadMove, Input, InputBody, Message,
+    NodeKind, OnBusy, Refusal, Role, SessionUpdate, Tool, ToolCall, TreeNode, TreeQuery, TreeView, Usage, ViewOptions,
 };
 
+use crate::carried::EXECUTIONS_MAX;
 use crate::snapshots::{self, Kept};
 
 /// The kinds of submit.
@@ -23,6 +24,7 @@ pub enum Kind {
     Append,
     Result,
     Event,
+    Action,
 }
 
 /// A submit in the making.
@@ -77,6 +79,10 @@ impl Asked {
             Kind::Append => InputBody::Append { messages },
             Kind::Result => InputBody::Result { message: one(messages) },
             Kind::Event => InputBody::Event { message: one(messages), show },
+            Kind::Action => {
+                let name = one(messages).joined_text();
+                InputBody::Action(ClientAction { name, args: serde_json::from_str(r#"{"of":1}"#).ok() })
+            }
         };
         Input { agent_id: agent, turn_id, run, client, on_busy, body }
     }
@@ -106,6 +112,7 @@ pub const CALLS_MAX: u32 = 4;
 pub const QUEUE_TURNS_MAX: usize = 4;
 pub const QUEUE_MESSAGES_MAX: usize = 8;
 pub const ARRIVALS_BYTES_MAX: usize = 20_000;
+pub const STATE_BYTES_MAX: usize = 300;
 
 impl Talk {
     pub fn context(&mut self) -> Context {
@@ -120,8 +127,10 @@ impl Talk {
                 queue_turns_max: QUEUE_TURNS_MAX,
                 queue_messages_max: QUEUE_MESSAGES_MAX,
                 arrivals_bytes_max: ARRIVALS_BYTES_MAX,
+                executions_max: EXECUTIONS_MAX,
+                state_bytes_max: STATE_BYTES_MAX,
             },
-            agents: self.agents.clone(),
+            agents: context::overridden(&self.agents, self.session.all_overrides()),
         }
     }
 
@@ -135,7 +144,16 @@ impl Talk {
             self.log.push(stored);
         }
         engine::check(&self.session).unwrap();
+        self.recall_state();
         self.nothing_lost();
+    }
+
+    /// The state at the head, and what is overridden there, are in memory while a session is open.
+    pub fn recall_state(&mut self) {
+        for InLog(seq) in self.session.state_in_log().into_iter().flatten() {
+            let stored = &self.log[usize::try_from(seq - 1).unwrap()];
+            assert!(self.session.recall_state(Record::decode(stored).unwrap()), "record {seq} says it");
+        }
     }
 
     fn nothing_lost(&mut self) {
@@ -160,24 +178,34 @@ impl Talk {
         assert_eq!(again.turn.as_ref().map(|turn| format!("{turn:?}")), self.session.turn.as_ref().map(|turn| format!("{turn:?}")));
         assert_eq!(again.tree.open_calls(), self.session.tree.open_calls());
         assert_eq!(again.arrivals, self.session.arrivals);
+        assert_eq!(again.interrupts, self.session.interrupts);
         assert_eq!(tree_of(&again), tree_of(&self.session));
+        let places = (0..u32::try_from(again.tree.len()).unwrap()).map(Some).chain([None]);
+        for at in places {
+            assert_eq!(again.states.at(at), self.session.states.at(at), "the same state at {at:?}");
+            assert_eq!(again.overrides.at(at), self.session.overrides.at(at));
+        }
     }
 
-    fn decide(&mut self, asked: &Asked) -> Result<(Vec<Record>, Accepted), Refusal> {
+    fn decide(&mut self, input: Input) -> Result<(Vec<Record>, Accepted), Refusal> {
         let context = self.context();
-        engine::submit(&self.session, &SessionId::from("s"), &Submit::from(asked.clone().input()), &context)
+        engine::submit(&self.session, &SessionId::from("s"), &Submit::from(input), &context)
     }
 
     /// What a submit would write; nothing is written, no stamp is used up.
     pub fn would_write(&mut self, asked: &Asked) -> Vec<Body> {
         let (stamps, now) = (self.stamps, self.now);
-        let decided = self.decide(asked).unwrap();
+        let decided = self.decide(asked.clone().input()).unwrap();
         (self.stamps, self.now) = (stamps, now);
         decided.0.into_iter().map(|record| record.body).collect()
     }
 
     pub fn submit(&mut self, asked: &Asked) -> Result<(Vec<Record>, Accepted), Refusal> {
-        let (records, accepted) = self.decide(asked)?;
+        self.submit_input(asked.clone().input())
+    }
+
+    pub fn submit_input(&mut self, input: Input) -> Result<(Vec<Record>, Accepted), Refusal> {
+        let (records, accepted) = self.decide(input)?;
         self.take(&records);
         assert_eq!(accepted.head_id, self.seen_head(), "the answer names the head");
         Ok((records, accepted))
@@ -209,7 +237,7 @@ impl Talk {
         let finish = if calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
         let message = Message { tool_calls: calls, ..Message::text(Role::Assistant, text) };
         let usage = self.reports.take().map(|tokens| Usage { input_tokens: Some(tokens), ..Usage::default() });
-        (id, self.ended(Ok(Finished { message, finish, usage })))
+        (id, self.ended(Ok(Finished::of_model(message, finish, usage))))
     }
 
     pub fn fail(&mut self, kind: CallErrorKind, retry_after_ms: Option<u64>) -> Vec<Record> {
@@ -219,6 +247,13 @@ impl Talk {
     /// Configures an agent.
     pub fn configure(&mut self, agent: &str, system: Option<&str>, options: &ContextOptions) {
         Arc::make_mut(&mut self.agents).insert(agent.into(), Agent::new(system, options));
+    }
+
+    /// What becomes of the state that clients send along to an agent.
+    pub fn takes(&mut self, agent: &str, client_state: ClientState) {
+        let agents = Arc::make_mut(&mut self.agents);
+        let configured = agents.get(&AgentId::from(agent)).cloned().unwrap_or_default();
+        agents.insert(agent.into(), configured.with_client_state(client_state, false));
     }
 
     /// Does what a held call waits for.
@@ -268,8 +303,10 @@ impl Talk {
         let context = self.context();
         let nodes = engine::fork_nodes(&self.session, at)?;
         assert!(self.session.missing(nodes.iter().copied()).is_empty(), "what is carried is in memory");
-        let (records, head) = engine::fork(&self.session, &SessionId::from("s"), at, &nodes, &context)?;
-        let mut fork = Self { now: self.now, stamps: self.stamps + 1000, ..Self::default() };
+        let body = |seq: u64| (seq, Record::decode(&self.log[usize::try_from(seq - 1).unwrap()]).unwrap().body);
+        let versions = engine::fork_versions(&self.session, &nodes).into_iter().map(body).collect();
+        let (records, head) = engine::fork(&self.session, &SessionId::from("s"), at, &nodes, &versions, &context)?;
+        let mut fork = Self { now: self.now, stamps: self.stamps + 1000, agents: self.agents.clone(), ..Self::default() };
         fork.take(&records);
         assert_eq!(fork.seen_head(), head, "the answer names the head");
         Ok((fork, records))

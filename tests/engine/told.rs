@@ -51,6 +51,7 @@ pub fn refused(refusal: &Refusal) -> String {
 }
 
 /// A record in short.
+#[expect(clippy::too_many_lines, reason = "one arm a kind of record")]
 pub fn told(body: &Body) -> String {
     match body {
         Body::SessionCreated(_) => "session.created".to_owned(),
@@ -145,6 +146,31 @@ pub fn told(body: &Body) -> String {
         Body::DecisionAsked(_) => "decision.asked again".to_owned(),
         Body::DecisionAnswered(answered) => format!("decision.answered [{}]", answered.actions.join(" ")),
         Body::DecisionFailed(failed) => format!("decision.failed {}", failed.code),
+        Body::ToolCallsTaken(taken) => {
+            let calls: Vec<&str> = taken.calls.iter().map(|call| call.tool_call_id.as_str()).collect();
+            format!("tool.calls.taken [{}]", calls.join(" "))
+        }
+        Body::ToolCallStarted(started) if started.attempt == 1 => format!("tool.call.started {}", started.tool_call_id),
+        Body::ToolCallStarted(started) => format!("tool.call.started {} again", started.tool_call_id),
+        Body::ToolCallCompleted(completed) => format!("tool.call.completed {}", completed.tool_call_id),
+        Body::ToolCallFailed(failed) => format!("tool.call.failed {} {}", failed.tool_call_id, failed.code),
+        Body::StateUpdated(updated) => {
+            let state = updated.state.as_ref().map_or("none", |state| state.get());
+            let patch = updated.patch.as_ref().map_or(String::new(), |patch| format!(" by {}", patch.get()));
+            format!("state.updated {state}{patch}")
+        }
+        Body::AgentUpdated(updated) => format!("agent.updated {}", serde_json::to_string(&updated.agent).unwrap()),
+        Body::Custom(custom) => format!("custom {} {}", custom.name, custom.value.get()),
+        Body::SessionInterrupted(interrupted) => {
+            let open: Vec<&str> = interrupted.interrupts.iter().map(|open| open.id.as_str()).collect();
+            format!("session.interrupted{} [{}]", named(&interrupted.turn_id), open.join(" "))
+        }
+        Body::InterruptResumed(resumed) => {
+            let answers: Vec<String> =
+                resumed.interrupts.iter().map(|answer| format!("{} {}", answer.interrupt_id, answer.status.as_str())).collect();
+            format!("session.interrupt_resumed{} [{}]", named(&resumed.turn_id), answers.join(" · "))
+        }
+        Body::TurnSuspended(suspended) => format!("turn.suspended{}", named(&suspended.turn_id)),
         Body::CallVoided(_) => "call.voided".to_owned(),
         Body::Unknown(unknown) => format!("unknown {}", unknown.kind),
     }
@@ -191,6 +217,14 @@ pub fn page(session: &Session) -> String {
     for call in page.open_calls {
         let _ = write!(out, "\ncall {} of {}", call.id, call.name);
     }
+    for open in page.interrupts {
+        let _ = write!(out, "\ninterrupt {} {}", open.id, open.reason);
+    }
+    for suspended in page.suspended {
+        let open: Vec<&str> = suspended.interrupts.iter().map(|open| open.id.as_str()).collect();
+        let at = suspended.node_id.map_or("-".to_owned(), |id| id.to_string());
+        let _ = write!(out, "\nsuspended {} at {at} [{}]", suspended.turn_id, open.join(" "));
+    }
     for checkpoint in page.checkpoints {
         let _ = write!(out, "\n{:?} is {}", checkpoint.label, checkpoint.node_id);
     }
@@ -232,4 +266,11 @@ pub fn words(step: &str) -> Vec<String> {
     words.retain(|word| !word.is_empty());
     words.extend(json);
     words
+}
+
+/// The state at the head, and what is overridden there.
+pub fn state(session: &Session) -> String {
+    let state = session.state().expect("it is in memory").map_or("none", headwater::protocol::Json::get);
+    let overridden = session.all_overrides().map_or(String::new(), |all| format!(", overridden {}", serde_json::to_string(all).unwrap()));
+    format!("state {state}{overridden}")
 }

@@ -37,7 +37,7 @@ fn every_type_is_written_as_it_was_read() {
 }
 
 /// Every type that this version writes.
-const TYPES: [&str; 22] = [
+const TYPES: [&str; 31] = [
     "session.created",
     "session.forked",
     "session.updated",
@@ -60,6 +60,15 @@ const TYPES: [&str; 22] = [
     "decision.asked",
     "decision.answered",
     "decision.failed",
+    "tool.calls.taken",
+    "tool.call.started",
+    "tool.call.completed",
+    "tool.call.failed",
+    "state.updated",
+    "agent.updated",
+    "session.interrupted",
+    "session.interrupt_resumed",
+    "turn.suspended",
 ];
 
 #[test]
@@ -105,6 +114,14 @@ fn records_that_do_not_fit_are_an_error_and_change_nothing() {
         "llm.call.completed",
         "arrival.queued",
         "arrival.consumed",
+        "tool.calls.taken",
+        "tool.call.started",
+        "tool.call.completed",
+        "tool.call.failed",
+        "tool.call.failed.last",
+        "session.interrupted",
+        "session.interrupt_resumed",
+        "turn.suspended",
     ] {
         let text = std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap();
         session.evolve(Record::decode(text.as_bytes()).unwrap()).unwrap_err();

@@ -4,16 +4,27 @@ use std::sync::Arc;
 
 use headwater::engine::{self, Asking, Decision, Effect, Patience, Record};
 use headwater::ids::{DecisionId, SessionId};
-use headwater::protocol::{Code, DecisionAnswer, DecisionRequest, Limits, Refusal};
+use headwater::protocol::{Code, DecisionAnswer, DecisionRequest, Limits, Refusal, TriggerKind};
 
 use crate::talk::Talk;
 
 impl Talk {
-    /// Gives an agent a worker.
+    /// Gives an agent a worker that is asked everything but about a turn's end.
     pub fn hire(&mut self, agent: &str) {
+        self.hire_for(agent, TriggerKind::asked_by_default());
+    }
+
+    /// Gives an agent a worker that is asked about these.
+    pub fn hire_for(&mut self, agent: &str, triggers: Vec<TriggerKind>) {
         let agents = Arc::make_mut(&mut self.agents);
         let llms = ["main", "small"].map(str::to_owned).to_vec();
-        agents.entry(agent.into()).or_default().worker = Some(Asking { llm: "main".to_owned(), llms, patience: Patience::default() });
+        agents.entry(agent.into()).or_default().worker =
+            Some(Asking { llm: "main".to_owned(), llms, patience: Patience::default(), triggers });
+    }
+
+    /// The agent has no worker any more.
+    pub fn dismiss(&mut self, agent: &str) {
+        Arc::make_mut(&mut self.agents).entry(agent.into()).or_default().worker = None;
     }
 
     /// The open decision.
@@ -53,13 +64,14 @@ impl Talk {
         let open = self.decision().expect("a decision is open");
         let (id, attempt) = (open.id.clone(), open.attempt);
         let context = self.context();
+        let why = engine::Unanswered { code, message: "it failed", pause: 0 };
         for other in [attempt - 1, attempt + 1] {
-            let of_other = engine::decision_failed(&self.session, &id, other, code, "it failed", &context);
+            let of_other = engine::decision_failed(&self.session, &id, other, why, &context);
             assert!(of_other.is_empty(), "another attempt than the running one changes nothing");
         }
-        let records = engine::decision_failed(&self.session, &id, attempt, code, "it failed", &context);
+        let records = engine::decision_failed(&self.session, &id, attempt, why, &context);
         self.take(&records);
-        assert!(engine::decision_failed(&self.session, &id, attempt, code, "it failed", &context).is_empty(), "it fails once");
+        assert!(engine::decision_failed(&self.session, &id, attempt, why, &context).is_empty(), "it fails once");
         records
     }
 

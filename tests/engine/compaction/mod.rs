@@ -162,6 +162,7 @@ impl Room {
             Some(Effect::Wake { .. }) => self.in_a_pause(what),
             Some(Effect::Job { .. }) => unreachable!("a job isn't the turn's"),
             Some(Effect::Ask { .. } | Effect::WakeDecision { .. }) => unreachable!("no agent has a worker here"),
+            Some(Effect::Execute { .. } | Effect::WakeExecution { .. }) => unreachable!("no agent has tools here"),
         }
         if numbers[3].is_multiple_of(3) {
             self.job();
@@ -322,7 +323,7 @@ impl Room {
             let up_to = self.readers_see(self.world.talk.session.tree.find(&summary.to));
             self.summaries.insert(text.to_owned(), up_to);
         }
-        self.world.talk.ended(Ok(Finished { message: Message::text(Role::Assistant, text), finish, usage }));
+        self.world.talk.ended(Ok(Finished::of_model(Message::text(Role::Assistant, text), finish, usage)));
     }
 
     /// The call fails. The twin's goes on, unless the turn has ended.
@@ -341,7 +342,7 @@ impl Room {
         self.world.both(|talk| {
             let message = Message::text(Role::Assistant, text.as_str());
             let is_real = !talk.agents.is_empty();
-            talk.ended(Ok(Finished { message, finish, usage: usage.clone().filter(|_| is_real) }))
+            talk.ended(Ok(Finished::of_model(message, finish, usage.clone().filter(|_| is_real))))
         });
         self.world.abandoned.clear();
         let (message, acting) = (Message::text(Role::Assistant, text), self.world.acting);
@@ -441,6 +442,7 @@ impl Room {
                 }
                 Some(Effect::Call { .. }) => self.summarize(),
                 Some(Effect::Ask { .. } | Effect::WakeDecision { .. }) => unreachable!("no agent has a worker here"),
+                Some(Effect::Execute { .. } | Effect::WakeExecution { .. }) => unreachable!("no agent has tools here"),
             }
             self.follow();
             self.holds();

@@ -99,6 +99,16 @@ impl Ledger {
             | Body::DecisionAsked(_)
             | Body::DecisionAnswered(_)
             | Body::DecisionFailed(_)
+            | Body::ToolCallsTaken(_)
+            | Body::ToolCallStarted(_)
+            | Body::ToolCallCompleted(_)
+            | Body::ToolCallFailed(_)
+            | Body::StateUpdated(_)
+            | Body::AgentUpdated(_)
+            | Body::Custom(_)
+            | Body::SessionInterrupted(_)
+            | Body::InterruptResumed(_)
+            | Body::TurnSuspended(_)
             | Body::Unknown(_) => {}
         }
     }

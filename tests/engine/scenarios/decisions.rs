@@ -1,7 +1,7 @@
 //! The steps of scenarios in which an agent's worker decides.
 
 use headwater::ids::{DecisionId, NodeId};
-use headwater::protocol::{Action, Code, DecisionAnswer, DecisionRequest, Message, Refusal, Trigger};
+use headwater::protocol::{Action, Code, DecisionAnswer, DecisionRequest, Message, Refusal, Trigger, Usage};
 
 use super::Play;
 
@@ -10,7 +10,17 @@ impl Play {
     pub(super) fn decide(&mut self, verb: &str, rest: &[&str]) -> bool {
         let written = match verb {
             "worker" => {
-                self.talk.hire(rest[0]);
+                match rest.get(1) {
+                    None => self.talk.hire(rest[0]),
+                    Some(triggers) => {
+                        let triggers = triggers.split(',').map(|name| serde_json::from_value(name.into()).expect("a trigger")).collect();
+                        self.talk.hire_for(rest[0], triggers);
+                    }
+                }
+                return true;
+            }
+            "unhire" => {
+                self.talk.dismiss(rest[0]);
                 return true;
             }
             "asked" => {
@@ -73,12 +83,18 @@ impl Play {
 
 /// What a worker is asked, in short.
 fn asked(request: &DecisionRequest) -> String {
-    let DecisionRequest { trigger, proposed, messages, pending_calls, attempt, .. } = request;
+    let DecisionRequest { trigger, proposed, messages, pending_calls, attempt, state, agent, .. } = request;
     let about = match trigger {
         Trigger::ClientMessages { new_from, client } => {
             let tools: Vec<&str> = client.tools.iter().flatten().map(|tool| tool.name.as_str()).collect();
             let tools = if tools.is_empty() { String::new() } else { format!(", tools {}", tools.join(" ")) };
-            format!("client.messages, new from {new_from}{tools}")
+            let offers = client.state.as_ref().map_or(String::new(), |state| format!(", offers {}", state.get()));
+            format!("client.messages, new from {new_from}{tools}{offers}")
+        }
+        Trigger::ClientAction { name, args, .. } => format!("client.action {name} {}", args.as_ref().map_or("-", |args| args.get())),
+        Trigger::TurnFinished { usage } => {
+            let tokens = |usage: &Usage| format!(" {}/{}", usage.input_tokens.unwrap_or(0), usage.output_tokens.unwrap_or(0));
+            format!("turn.finished{}", usage.iter().map(tokens).collect::<String>())
         }
         Trigger::LlmFinished { ok, message, truncated, error, hidden, held, .. } => {
             let said = message.as_ref().map_or(String::new(), |message| format!(" {:?}", message.joined_text()));
@@ -91,6 +107,14 @@ fn asked(request: &DecisionRequest) -> String {
             let result = result.as_ref().map_or(String::new(), |result| format!(" {}", serde_json::to_string(result).unwrap()));
             format!("tool.finished {id} {name}{result}{}", error.as_ref().map_or(String::new(), |error| format!(" error {error:?}")))
         }
+        Trigger::ToolExecute { .. } => unreachable!("an execution is no deciding decision"),
+        Trigger::InterruptResumed { interrupts } => {
+            let answers = interrupts.iter().map(|one| {
+                let payload = one.payload.as_ref().map_or(String::new(), |payload| format!(" {}", payload.get()));
+                format!("{} ({}) {}{payload}", one.interrupt_id, one.interrupt.reason, one.status.as_str())
+            });
+            format!("interrupt.resumed {}", answers.collect::<Vec<_>>().join(" · "))
+        }
         Trigger::ContextLimit { reason, strategy, tokens, window, call } => {
             let window = window.map_or(String::new(), |window| format!(" of {window}"));
             format!("context.limit {reason:?} {} {tokens}{window} for {}", strategy.as_deref().unwrap_or("-"), call.llm)
@@ -101,7 +125,9 @@ fn asked(request: &DecisionRequest) -> String {
     let pending = if pending.is_empty() { String::new() } else { format!(", pending {}", pending.join(" ")) };
     let actions: Vec<String> = proposed.actions.iter().map(action).collect();
     let read: Vec<String> = messages.iter().map(|message| id_of(message)).collect();
-    format!("asked {about}{attempt}{pending}\nreads {}\nproposed {}", read.join(" "), actions.join(" · "))
+    let state = state.as_ref().map_or(String::new(), |state| format!(", state {}", state.get()));
+    let agent = agent.as_ref().map_or(String::new(), |agent| format!(", agent {}", serde_json::to_string(agent).unwrap()));
+    format!("asked {about}{attempt}{pending}{state}{agent}\nreads {}\nproposed {}", read.join(" "), actions.join(" · "))
 }
 
 fn id_of(message: &Message) -> String {
@@ -111,7 +137,12 @@ fn id_of(message: &Message) -> String {
 fn action(action: &Action) -> String {
     match action {
         Action::Done => "done".to_owned(),
+        Action::Interrupt(raise) => format!("interrupt {}", raise.reason),
+        Action::InterruptResolve { interrupt_id, .. } => format!("interrupt.resolve {interrupt_id}"),
+        Action::Custom { name, value } => format!("custom {name} {}", value.get()),
+        Action::Activity { activity_type, content, .. } => format!("activity {activity_type} {}", content.get()),
         Action::ToolCall { id } => format!("tool.call {id}"),
+        Action::ToolResult { .. } | Action::ToolError { .. } => unreachable!("no result is proposed"),
         Action::LlmCall(call) => {
             let reads = call.messages.as_ref().map_or(String::new(), |messages| format!(" with {} messages", messages.len()));
             let llm = call.llm.as_ref().map_or(String::new(), |llm| format!(" of {llm}"));
