@@ -87,3 +87,21 @@ fn a_file_that_is_not_there_is_named() {
     assert!(printed(&output.stderr).starts_with("error: can't read the configuration file no-such.toml\n  because: "));
     assert_eq!(output.status.code(), Some(1));
 }
+
+#[test]
+fn who_decides_is_told_and_must_be_usable() {
+    let of = |worker: &str| format!("[agent.bot]\nllm = \"demo\"\n[agent.bot.worker]\n{worker}\n");
+    let output = check(&of("kind = \"http\"\nurl = \"http://127.0.0.1:8100/decide?key=canary\""), |_| {}, None);
+    let line = "agent   bot: answers with demo, decides at http://127.0.0.1:8100/decide, at /agents/bot\n";
+    assert!(printed(&output.stdout).contains(line), "{}", printed(&output.stdout));
+    let wrong = check(&of("kind = \"http\"\nurl = \"127.0.0.1/decide\""), |_| {}, None);
+    let said = "error: [agent.bot.worker] can't be used\n  because: url: ";
+    assert!(printed(&wrong.stderr).starts_with(said), "{}", printed(&wrong.stderr));
+    let secret = check(
+        &of("kind = \"http\"\nurl = \"http://x.y\"\nsecret = { file = \"key\" }"),
+        |folder| std::fs::write(folder.join("key"), "whsec_!canary").unwrap(),
+        None,
+    );
+    let said = "error: [agent.bot.worker] can't be used\n  because: secret: begins with whsec_ and isn't base64 after that\n";
+    assert_eq!(printed(&secret.stderr), said);
+}

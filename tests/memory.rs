@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use headwater::engine::record::{Body, CallCompleted, CallStarted, HeadMoved, SessionCreated, TurnCompleted, TurnStarted};
+use headwater::engine::record::{Body, CallCompleted, CallStarted, HeadMoved, SessionCreated, StateUpdated, TurnCompleted, TurnStarted};
 use headwater::engine::{MessageNew, Record, Session, snapshot};
 use headwater::ids::{AgentId, NodeId, SessionKey, Tenant};
 use headwater::protocol::{CallRequest, Client, Digest, Finish, Input, InputBody, Message, OnBusy, Role, ToolCall, ViewOptions};
@@ -19,6 +19,7 @@ use headwater::runtime::{Following, Llm, Options, Runtime};
 use headwater::store::memory::Memory;
 use headwater::store::sqlite::Sqlite;
 use headwater::store::{Append, Header, Position, Store, sqlite};
+use headwater::worker::socket::Hub;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -176,6 +177,7 @@ fn runtime_with(store: Arc<dyn Store>, more: &str) -> Runtime {
             Llm { factory: Arc::new(|| Box::new(Brief)), attempts: 1, abilities: headwater::runtime::Abilities::default() },
         )]),
         workers: BTreeMap::new(),
+        dialling: Hub::default(),
         limits: toml::from_str(limits).unwrap(),
     };
     let runtime = Runtime::new(options, store);
@@ -422,4 +424,40 @@ fn a_session_whose_history_is_replaced_again_and_again_does_no_more_work() {
         assert!(growth <= 1_000, "{growth} bytes stay of each turn");
         runtime.drain().await;
     });
+}
+
+/// A state of about 10 KB.
+fn state(n: u64) -> StateUpdated {
+    let state = serde_json::from_str(&format!("{{\"n\":{n},\"text\":\"{}\"}}", "word ".repeat(2_000))).unwrap();
+    StateUpdated { state: Some(state), digest: Some(Digest(u128::from(n).to_be_bytes())), patch: None }
+}
+
+/// A session with so many messages, and whether each has a state of its own.
+fn with_states(messages: usize, states: bool) -> Session {
+    let mut session = Session::default();
+    let mut log = Log::new(|body: Body| session.evolve(Record { at: 1, body }).unwrap());
+    for n in 0..messages {
+        log.message(n.checked_sub(1), Message::text(Role::User, "short"));
+        if states {
+            (log.take)(Body::StateUpdated(Box::new(state(n as u64))));
+        }
+    }
+    session
+}
+
+#[test]
+fn of_the_versions_of_a_state_only_the_current_one_is_in_memory() {
+    const MESSAGES: usize = 10_000;
+    let _alone = alone();
+    let before = live();
+    let plain = with_states(MESSAGES, false);
+    let without = live() - before;
+    let before = live();
+    let full = with_states(MESSAGES, true);
+    let with = live() - before;
+    assert!(full.state().unwrap().is_some_and(|state| state.get().len() > 10_000), "the current one is there");
+    // 36 bytes a version and its place, and one content.
+    let states = with.saturating_sub(without);
+    assert!(states < 1 << 20, "{MESSAGES} states of 10 KB take {states} bytes");
+    drop((plain, full));
 }

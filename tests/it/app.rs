@@ -8,10 +8,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use headwater::ids::AgentId;
+use headwater::protocol::{Limits, TriggerKind};
 use headwater::provider;
-use headwater::runtime::{AgentOptions, Llm, OnDisconnect, Options, Runtime};
+use headwater::runtime::{AgentOptions, Llm, OnDisconnect, Options, Runtime, WorkerOptions};
 use headwater::store::memory::Memory;
 use headwater::web;
+use headwater::worker::socket::{self, Hub};
+use headwater::worker::{self, Patience};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +26,7 @@ const LIMITS: &str = "readers_max = 16\nsession_requests_max = 256\nreader_batch
 pub struct TestApp {
     pub address: SocketAddr,
     pub draining: CancellationToken,
+    pub runtime: Runtime,
     handle: actix_web::dev::ServerHandle,
     thread: Option<JoinHandle<()>>,
 }
@@ -76,6 +80,30 @@ impl TestApp {
         Self::running(move || runtime(BTreeMap::from(agents), model, 2, more), |_| {})
     }
 
+    /// A server whose agent `asks` has a worker over HTTP with these options.
+    pub fn asking(worker: &str) -> Self {
+        let asked = toml::from_str(worker).expect("a worker's options");
+        let id = AgentId::from("asks");
+        let worker = worker::http(&asked, &id, Limits::DEFAULT, Path::new("")).expect("a worker");
+        let asks = (id.clone(), AgentOptions { worker: WorkerOptions::Http(asked), ..agent(None) });
+        let model = scripted(Some("script.toml"));
+        let options = move || Options { workers: BTreeMap::from([(id, worker)]), ..options(BTreeMap::from([asks]), model, 1, "") };
+        Self::running(move || Runtime::new(options(), Arc::new(Memory::new())), |_| {})
+    }
+
+    /// A server whose agents `bot`, `other` and `guarded` have workers that dial in, the last one with a token; `demo` has none.
+    pub fn with_workers(adjust: impl FnOnce(&mut web::Options)) -> Self {
+        let agents: BTreeMap<AgentId, AgentOptions> = ["bot", "other", "guarded", "demo"].map(|id| (id.into(), agent(None))).into();
+        let open = || socket::Agent { sockets_max: 3, ..socket::Agent::default() };
+        let guarded = socket::Agent { token: Some("s3cret".into()), ..open() };
+        let hub = Hub::new([("bot".into(), open()), ("other".into(), open()), ("guarded".into(), guarded)].into());
+        let workers =
+            ["bot", "other", "guarded"].map(|id| (id.into(), hub.worker(Patience::default(), TriggerKind::asked_by_default()))).into();
+        let model = scripted(Some("script.toml"));
+        let options = move || Options { workers, dialling: hub, ..options(agents, model, 1, "") };
+        Self::running(move || Runtime::new(options(), Arc::new(Memory::new())), adjust)
+    }
+
     fn made(model: provider::Factory, attempts: u32, more: &'static str, adjust: impl FnOnce(&mut web::Options)) -> Self {
         let agents = [
             ("demo".into(), agent(None)),
@@ -92,13 +120,14 @@ impl TestApp {
         let thread = std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-                let serving = web::serve(&runtime(), options, listener).expect("a server");
-                sender.send((serving.addresses[0], serving.draining, serving.handle)).expect("the test waits");
+                let runtime = runtime();
+                let serving = web::serve(&runtime, options, listener).expect("a server");
+                sender.send((serving.addresses[0], serving.draining, serving.handle, runtime)).expect("the test waits");
                 serving.server.await.expect("the server ends well");
             });
         });
-        let (address, draining, handle) = receiver.recv_timeout(Duration::from_secs(30)).expect("the server starts");
-        Self { address, draining, handle, thread: Some(thread) }
+        let (address, draining, handle, runtime) = receiver.recv_timeout(Duration::from_secs(30)).expect("the server starts");
+        Self { address, draining, runtime, handle, thread: Some(thread) }
     }
 
     /// A request with a JSON body.
@@ -164,13 +193,17 @@ fn agent(on_disconnect: Option<OnDisconnect>) -> AgentOptions {
 
 /// A runtime whose agents ask this model.
 fn runtime(agents: BTreeMap<AgentId, AgentOptions>, factory: provider::Factory, attempts: u32, more: &str) -> Runtime {
-    let options = Options {
+    Runtime::new(options(agents, factory, attempts, more), Arc::new(Memory::new()))
+}
+
+fn options(agents: BTreeMap<AgentId, AgentOptions>, factory: provider::Factory, attempts: u32, more: &str) -> Options {
+    Options {
         agents,
         llms: BTreeMap::from([("script".to_owned(), Llm { factory, attempts, abilities: headwater::runtime::Abilities::default() })]),
         limits: limits(more),
         workers: BTreeMap::new(),
-    };
-    Runtime::new(options, Arc::new(Memory::new()))
+        dialling: Hub::default(),
+    }
 }
 
 /// The limits, those of `more` instead of others.

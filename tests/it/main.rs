@@ -24,3 +24,5 @@ mod sse;
 mod steering;
 mod waiting;
 mod wire;
+mod worker_socket;
+mod workers;

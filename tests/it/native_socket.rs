@@ -199,7 +199,12 @@ async fn every_bad_frame_is_refused_where_it_is_wrong_and_the_socket_stays() {
         (r#"{"type": "input", "ref": "a"}"#.to_owned(), json!("a"), "bad_request", json!("body")),
         (r#"{"type": "input", "ref": "a", "body": 7}"#.to_owned(), json!("a"), "bad_request", json!("body")),
         (r#"{"type": "input", "ref": "a", "body": {"type": "dance"}}"#.to_owned(), json!("a"), "bad_request", json!("body.type")),
-        (r#"{"type": "input", "ref": "a", "body": {"type": "client.action"}}"#.to_owned(), json!("a"), "not_available", json!("body.type")),
+        (
+            r#"{"type": "input", "ref": "a", "body": {"type": "client.action"}}"#.to_owned(),
+            json!("a"),
+            "bad_request",
+            json!("body.agent_id"),
+        ),
         (
             r#"{"type": "input", "ref": "a", "body": {"type": "client.message", "agent_id": "demo", "message": {"role": "pope"}}}"#
                 .to_owned(),

@@ -13,13 +13,14 @@ use tokio_tungstenite::tungstenite::Message;
 
 use headwater::clock;
 
+use super::echo;
 use super::gateway::Gateway;
 use super::rules::headwater;
 
 /// In every prompt, answer, argument, result, title and fault.
-const CANARY: &str = "canary";
+pub const CANARY: &str = "canary";
 /// In the key.
-const KEY: &str = "sk-kanarie9f8e7d6c5b4a3";
+pub const KEY: &str = "sk-kanarie9f8e7d6c5b4a3";
 /// In a header, which says who pays.
 const HEADER: &str = "payer-kanarie-5d6e7f8a";
 
@@ -51,7 +52,8 @@ fn config(model: SocketAddr) -> String {
         "[llm.main]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://{model}/v1\"\napi_key = {{ file = \"key\" }}\nattempts = 1\n\
          [llm.paid]\nkind = \"anthropic\"\nmodel = \"m\"\nbase_url = \"http://{model}/v1\"\napi_key = {{ file = \"key\" }}\nattempts = 1\n\
          headers = {{ X-Payer = \"Payer {HEADER}\" }}\n\
-         [agent.paid]\nllm = \"paid\"\n[agent.bot]\nllm = \"main\"\nsystem = \"You are the system-{CANARY}-prompt.\"\n{summaries}"
+         [agent.paid]\nllm = \"paid\"\n[agent.bot]\nllm = \"main\"\nsystem = \"You are the system-{CANARY}-prompt.\"\n{summaries}{}",
+        echo::config(echo::worker())
     )
 }
 
@@ -110,7 +112,7 @@ fn answer(mut stream: TcpStream) {
     let _ = stream.write_all(answer.as_bytes());
 }
 
-fn request(stream: &mut TcpStream) -> String {
+pub fn request(stream: &mut TcpStream) -> String {
     let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         let text = String::from_utf8_lossy(&got).into_owned();
@@ -134,7 +136,7 @@ fn run_input(session: &str, mode: &str) -> Value {
             "tools": tools, "context": [{ "description": CANARY, "value": CANARY }], "state": { "x": CANARY }, "forwardedProps": { "y": CANARY } })
 }
 
-fn post(gateway: &Gateway, path: &str, body: &str) -> String {
+pub fn post(gateway: &Gateway, path: &str, body: &str) -> String {
     gateway.ask(&format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
 }
 
@@ -179,6 +181,7 @@ fn talk(gateway: &Gateway) {
     }
     gateway.ask(&format!("GET /{CANARY} HTTP/9.9\r\n{CANARY}\r\n\r\n"));
     compact(gateway);
+    echo::talk(gateway);
     let metrics = gateway.ask("GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     assert!(metrics.contains("headwater_refusals_total") && !metrics.contains(CANARY), "{metrics}");
 }
@@ -282,6 +285,9 @@ fn no_log_line_holds_what_was_said_or_a_key() {
             "damaged",
             "a background summary was written",
             "a background summary failed",
+            "a worker gave no answer that can be carried out",
+            "an answer that came by itself isn't carried out",
+            "a worker decided by itself",
         ] {
             assert!(told(line) > 0, "no line has {line:?}: {lines:#?}");
         }

@@ -6,6 +6,8 @@ mod chat;
 mod cli;
 mod counts;
 mod crash;
+mod dialled;
+mod echo;
 mod exposure;
 mod full;
 mod gateway;

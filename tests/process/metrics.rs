@@ -1,10 +1,13 @@
 //! What the real program counts, after something of every kind has happened: exactly what is documented.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 
 use headwater::meters::{ALL, Kind};
 use serde_json::json;
 
+use super::dialled::Worker;
 use super::gateway::Gateway;
 
 const CONFIG: &str = r#"
@@ -16,6 +19,15 @@ file = "rules.toml"
 attempts = 1
 [agent.bot]
 llm = "main"
+[agent.asks]
+llm = "main"
+[agent.asks.worker]
+kind = "http"
+url = "http://ADDRESS/decide"
+[agent.dialled]
+llm = "main"
+[agent.dialled.worker]
+kind = "socket"
 "#;
 
 const RULES: &str = r#"
@@ -55,6 +67,28 @@ fn read(text: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
     names
 }
 
+/// A worker that has nothing done, whatever it is asked; where it is.
+fn worker() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut bytes = Vec::new();
+            let mut piece = [0; 4096];
+            // The body is the last of it.
+            while !bytes.ends_with(b"}") {
+                match connection.read(&mut piece).unwrap() {
+                    0 => break,
+                    count => bytes.extend_from_slice(&piece[..count]),
+                }
+            }
+            connection.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").unwrap();
+        }
+    });
+    address
+}
+
 fn value(text: &str, start: &str) -> u64 {
     let line = text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no {start} in {text}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
@@ -63,9 +97,14 @@ fn value(text: &str, start: &str) -> u64 {
 #[test]
 fn the_readout_is_what_is_documented() {
     let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("headwater.toml"), CONFIG).unwrap();
+    std::fs::write(home.path().join("headwater.toml"), CONFIG.replace("ADDRESS", &worker())).unwrap();
     std::fs::write(home.path().join("rules.toml"), RULES).unwrap();
     let gateway = Gateway::start(home.path());
+    let decided =
+        json!({ "type": "client.message", "agent_id": "asks", "stream": false, "message": { "role": "user", "content": "hello" } });
+    assert_eq!(gateway.post("/v1/sessions/s5/inputs", &decided).0, 202);
+    gateway.until_idle("s5");
+    let _dialled = Worker::dial_for(&gateway, "dialled");
     let input = |session: &str, turn: &str, text: &str| {
         let tools = json!([{ "name": "paint", "description": "", "parameters": {} }]);
         let message = json!({ "id": format!("u-{turn}"), "role": "user", "content": text });
@@ -108,6 +147,9 @@ fn the_readout_is_what_is_documented() {
     assert_eq!(value(text, "headwater_refusals_total{code=\"session_not_found\"}"), 1);
     assert_eq!(value(text, "headwater_llm_attempts_total{llm=\"main\",outcome=\"voided\"}"), 1);
     assert_eq!(value(text, "headwater_turns_waiting "), 1);
+    assert_eq!(value(text, "headwater_decision_attempts_total{agent=\"asks\",outcome=\"answered\"}"), 1);
+    assert_eq!(value(text, "headwater_worker_breaker_open{agent=\"asks\"}"), 0);
+    assert_eq!(value(text, "headwater_workers_connected{agent=\"dialled\"}"), 1);
 }
 
 #[test]

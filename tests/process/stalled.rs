@@ -413,7 +413,7 @@ fn a_thousand_streams_that_stall_are_cut_and_freed() {
     turn(&gateway, "s1", "a word");
     turn(&gateway, "s1", "flood");
     let (open, before) = (descriptors(&gateway), peak(&gateway));
-    let mut peaks = [0; 6];
+    let mut peaks = [0; 7];
     for most in &mut peaks {
         let stalled: Vec<TcpStream> = (0..STALLED).map(|_| events(thin(gateway.address()), "s1")).collect();
         assert!(descriptors(&gateway) >= open + STALLED);
@@ -426,6 +426,7 @@ fn a_thousand_streams_that_stall_are_cut_and_freed() {
     println!("{before} KiB before, at most {peaks:?} KiB with {STALLED} stalled streams, each thousand after the one before was cut");
     // What their connections don't take; what they are told is shared.
     assert!(peaks[0] - before < STALLED * 192, "it grew by {} KiB", peaks[0] - before);
-    // The allocator keeps what it had; the next thousand need no more.
-    assert!(peaks[5] < peaks[2] + (32 << 10), "something is left of those that were cut: {peaks:?} KiB");
+    // The allocator keeps what it had; the next thousand need no more. While the machine is busy elsewhere a thousand wait longer to be
+    // cut, and hold more meanwhile; what is left of those that were cut is there in each round that follows.
+    assert!(peaks[5].min(peaks[6]) < peaks[2] + (32 << 10), "something is left of those that were cut: {peaks:?} KiB");
 }
