@@ -8,6 +8,7 @@ use std::sync::Arc;
 use headwater::runtime::{Options, Runtime};
 use headwater::store::memory::Memory;
 use headwater::web;
+use headwater::worker::socket::Hub;
 
 const LIMITS: &str = "readers_max = 1\nsession_requests_max = 1\nreader_batches_max = 1\nreader_bytes_max = 1\ncalls_per_turn_max = 1\n\
                       queue_turns_max = 1\nqueue_messages_max = 1\nreply_bytes_max = 1\nidle_secs = 60\ndrain_secs = 0";
@@ -28,7 +29,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..web::Options::default()
     };
     actix_web::rt::System::new().block_on(async {
-        let runtime = Options { agents: BTreeMap::new(), llms: BTreeMap::new(), workers: BTreeMap::new(), limits: toml::from_str(LIMITS)? };
+        let runtime = Options {
+            agents: BTreeMap::new(),
+            llms: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            dialling: Hub::default(),
+            limits: toml::from_str(LIMITS)?,
+        };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let serving = web::serve(&Runtime::new(runtime, Arc::new(Memory::new())), options, listener)?;
         println!("{}", serving.addresses[0]);

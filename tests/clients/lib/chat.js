@@ -45,10 +45,10 @@ export class Chat {
     this.agent.setMessages(messages);
   }
 
-  /** Starts a run of what is shown. `forwarded` goes into `forwardedProps.headwater`. */
-  start({ runId, forwarded } = {}) {
+  /** Starts a run of what is shown. `forwarded` goes into `forwardedProps.headwater`; `resume` answers interrupts. */
+  start({ runId, forwarded, resume } = {}) {
     const run = new Run(runId);
-    const parameters = { tools: this.tools, ...(runId && { runId }), ...(forwarded && { forwardedProps: { headwater: forwarded } }) };
+    const parameters = { tools: this.tools, ...(runId && { runId }), ...(resume && { resume }), ...(forwarded && { forwardedProps: { headwater: forwarded } }) };
     const subscriber = {
       onEvent: ({ event }) => void run.events.push(event),
       onRunFailed: ({ error }) => void (run.failure ??= error),

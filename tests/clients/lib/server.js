@@ -128,13 +128,13 @@ system = "You are a critic."
 
 /** A running server; `stop` takes it and its directory away. */
 export class Server {
-  static async start({ baseUrls, key = KEY }) {
+  static async start({ baseUrls, key = KEY, more = "" }) {
     const server = new Server();
     server.directory = fs.mkdtempSync(path.join(os.tmpdir(), "headwater-clients-"));
     server.port = await freePort();
     server.config = path.join(server.directory, "headwater.toml");
     server.log = path.join(server.directory, "server.log");
-    fs.writeFileSync(server.config, configuration({ port: server.port, data: path.join(server.directory, "data"), baseUrls }));
+    fs.writeFileSync(server.config, configuration({ port: server.port, data: path.join(server.directory, "data"), baseUrls }) + more);
     await server.spawn({ key });
     return server;
   }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
+import { Agent, aimockAgent } from "./agent.js";
 import { COMBINATIONS } from "./agents.js";
 import { Chat } from "./chat.js";
 import { Server } from "./server.js";
@@ -12,16 +13,19 @@ import { Wire } from "./wire.js";
 
 const SCENARIO_LIMIT_MS = 60_000;
 
-/** Starts the model and the server before the file's tests and ends them after. */
-export function useWorld() {
+/** Starts the model and the server before the file's tests and ends them after. `more` gives what the server is configured besides. */
+export function useWorld({ relay = false, more = () => "" } = {}) {
   const world = {};
   before(async () => {
     world.upstream = await Upstream.start();
-    world.server = await Server.start({ baseUrls: world.upstream.baseUrls });
+    if (relay) Object.assign(world, { agent: await Agent.start(), aimock: await aimockAgent() });
+    world.server = await Server.start({ baseUrls: world.upstream.baseUrls, more: (relay ? relays(world) : "") + more() });
   });
   after(async () => {
     await world.server?.stop();
     await world.upstream?.stop();
+    await world.agent?.stop();
+    await world.aimock?.stop();
   });
   return {
     /** Registers `scenario` once for each combination that `where` takes. */
@@ -36,6 +40,22 @@ export function useWorld() {
     },
   };
 }
+
+/** Agents that other agents answer for. */
+const relays = ({ agent, aimock }) => `
+[agent.relayed]
+system = "You are relayed."
+
+[agent.relayed.worker]
+kind = "agui"
+url = "${agent.url}"
+headers = { x-relayed = "yes" }
+attempts = 2
+
+[agent.aimock.worker]
+kind = "agui"
+url = "${aimock.url}"
+`;
 
 async function play(t, world, combination, scenario) {
   // A scenario before may have left it dead.
@@ -61,9 +81,10 @@ async function play(t, world, combination, scenario) {
 
 /** One scenario: its tabs, its model, its server. */
 class Scenario {
-  constructor({ server, upstream }, combination) {
-    Object.assign(this, { server, upstream, combination, wire: new Wire(), tabs: [], warnings: [] });
+  constructor({ server, upstream, agent }, combination) {
+    Object.assign(this, { server, upstream, agent, combination, wire: new Wire(), tabs: [], warnings: [] });
     upstream.reset();
+    agent?.reset();
   }
 
   /** A tab on a new conversation. Its page carries out `tools`. */
