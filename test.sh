@@ -58,6 +58,13 @@ cargo test --locked --doc
 step "docs"
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 
+step "the libraries for workers"
+python3 -m venv --clear "$TOOLS/python"
+"$TOOLS/python/bin/python" -m pip install --quiet --disable-pip-version-check -r examples/worker-python/requirements.txt
+"$TOOLS/python/bin/python" -m compileall -q examples/worker-python
+(cd examples/worker-python && "$OLDPWD/$TOOLS/python/bin/python" -m unittest)
+(cd examples/worker-typescript && npm ci --no-audit --no-fund && npm test)
+
 step "the Autobahn cases"
 tests/autobahn/run.sh
 

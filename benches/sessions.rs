@@ -19,6 +19,7 @@ use headwater::runtime::{Following, Llm, Options, Runtime};
 use headwater::store::memory::Memory;
 use headwater::store::sqlite::Sqlite;
 use headwater::store::{Append, Header, Position, Save, Store, sqlite};
+use headwater::worker::socket::Hub;
 use tempfile::TempDir;
 use tokio::task::LocalSet;
 
@@ -123,6 +124,7 @@ fn runtime(store: Arc<dyn Store>) -> Runtime {
             Llm { factory: Arc::new(|| Box::new(Brief)), attempts: 1, abilities: headwater::runtime::Abilities::default() },
         )]),
         workers: BTreeMap::new(),
+        dialling: Hub::default(),
         limits: toml::from_str(LIMITS).expect("limits"),
     };
     let runtime = Runtime::new(options, store);
