@@ -166,12 +166,13 @@ each("a tool that nobody declared is answered with an error at once, and the tur
 });
 
 each("arguments that are no object are answered with an error at once; none at all are an empty object", async (s) => {
-  for (const [place, given] of ['{"place": ', '["Rome"]', "7", "null"].entries()) {
+  const wrong = [['{"place": ', ": EOF while parsing a value at line 1 column 10"], ['["Rome"]', ""], ["7", ""], ["null", ""]];
+  for (const [place, [given, where]] of wrong.entries()) {
     const chat = s.chat({ tools: WEATHER });
     s.upstream.next({ calls: [{ id: "c1", name: "weather", arguments: given }] });
     const run = await chat.send("u1", "how is it?");
     await ended(s, chat, run);
-    assert.deepEqual(s.read.slice(2), ['tool c1: Error: The arguments of "weather" are not a JSON object.'], given);
+    assert.deepEqual(s.read.slice(2), [`tool c1: Error: The arguments of "weather" are not a JSON object${where}.`], given);
     assert.equal(s.reads.length, 2 * (place + 1));
   }
   const chat = await asked(s, [{ id: "c1", name: "weather", arguments: "" }]);
@@ -192,7 +193,7 @@ each("of parallel calls those that are wrong have their errors, the others are t
   assert.deepEqual(s.read.slice(2), [
     'tool c1: Error: There is no tool named "stocks".',
     "tool c2: 18 degrees",
-    'tool c3: Error: The arguments of "weather" are not a JSON object.',
+    'tool c3: Error: The arguments of "weather" are not a JSON object: EOF while parsing an object at line 1 column 1.',
   ]);
 });
 
