@@ -80,6 +80,9 @@ impl From<Interrupt> for Raise {
     }
 }
 
+/// So many answers come at once.
+pub const ANSWERS_MAX: usize = 100;
+
 /// An answer to an interrupt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {

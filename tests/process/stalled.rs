@@ -425,7 +425,7 @@ fn a_thousand_streams_that_stall_are_cut_and_freed() {
     }
     println!("{before} KiB before, at most {peaks:?} KiB with {STALLED} stalled streams, each thousand after the one before was cut");
     // What their connections don't take; what they are told is shared.
-    assert!(peaks[0] - before < STALLED * 192, "it grew by {} KiB", peaks[0] - before);
+    assert!(peaks.iter().all(|most| most - before < STALLED * 192), "from {before} KiB it grew to {peaks:?} KiB");
     // The allocator keeps what it had; the next thousand need no more. While the machine is busy elsewhere a thousand wait longer to be
     // cut, and hold more meanwhile; what is left of those that were cut is there in each round that follows.
     assert!(peaks[5].min(peaks[6]) < peaks[2] + (32 << 10), "something is left of those that were cut: {peaks:?} KiB");

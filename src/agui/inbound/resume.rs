@@ -6,9 +6,6 @@ use super::reading::{Fields, Id, Reading};
 use crate::ids::InterruptId;
 use crate::protocol::{Code, Json, Resume, ResumeStatus};
 
-/// So many answers a run may have.
-pub(super) const ANSWERS_MAX: usize = 100;
-
 #[derive(Default)]
 pub(super) struct ResumeFields {
     interrupt_id: Option<InterruptId>,

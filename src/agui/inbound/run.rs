@@ -9,11 +9,12 @@ use serde_json::value::RawValue;
 use super::forwarded::{self, Forwarded};
 use super::message::MessageFields;
 use super::reading::{Fields, List, Object, Reading};
-use super::resume::{ANSWERS_MAX, ResumeFields};
+use super::resume::ResumeFields;
 use super::tool::ToolFields;
 use super::{Limits, reading};
 use crate::agui::Dialect;
 use crate::ids::{AgentId, SessionId, TurnId};
+use crate::protocol::interrupt::ANSWERS_MAX;
 use crate::protocol::{Client, Code, Input, InputBody, Json, Message, OnBusy, Refusal, Resume, Tool, ViewOptions};
 
 /// One run that a front end asks for, in native terms.

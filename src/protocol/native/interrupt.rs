@@ -3,11 +3,9 @@
 use serde::de::{self, MapAccess};
 
 use crate::ids::InterruptId;
+use crate::protocol::interrupt::ANSWERS_MAX;
 use crate::protocol::reading::{Fields, Id, List, Object, Reading};
 use crate::protocol::{Code, Json, Resume, ResumeStatus};
-
-/// So many answers an input may have.
-const ANSWERS_MAX: usize = 100;
 
 pub(super) fn answers<'c>(reading: &'c Reading<'c>) -> List<'c, Object<'c, ResumeFields>> {
     List { reading, each: Object::<ResumeFields>::new(reading), max: Some((ANSWERS_MAX, Code::BadRequest)) }
